@@ -286,6 +286,8 @@ double run(Wire& wire, const std::vector<Batch>& batches, std::size_t in_flight)
 double run_end_to_end(const std::string& socket, const std::vector<Batch>& sends, const std::vector<Batch>& receives) {
   Wire sender(socket), receiver(socket);
   std::vector<std::promise<void>> stored(sends.size());
+  std::vector<std::shared_future<void>> is_stored;
+  for (std::promise<void>& one : stored) is_stored.emplace_back(one.get_future());
   const auto send_all = [&] {
     for (std::size_t i = 0; i < sends.size(); ++i) {
       try {
@@ -301,7 +303,7 @@ double run_end_to_end(const std::string& socket, const std::vector<Batch>& sends
   const auto start = Clock::now();
   const std::future<void> sending = std::async(std::launch::async, send_all);
   for (std::size_t i = 0; i < receives.size(); ++i) {
-    stored[i].get_future().get();
+    is_stored[std::min(i + kAhead, sends.size() - 1)].get();
     receiver.write(receives[i].request);
     read_answer(receiver, receives[i]);
   }
