@@ -279,8 +279,9 @@ void GroupCommit::receive(SendBatch& batch, const Sender& leader, int socket) {
 }
 
 // Deletes the bodies that sends without effect may have left. Those that it cannot delete are found by the integrity
-// check. If the connection is lost, the deletion may arrive late: then a repeated send must not use these ids.
-void GroupCommit::delete_bodies(const SendBatch& batch, redis::Connection& connection) const {
+// check. Returns the error if the connection is lost. Then the deletion may arrive late, and a repeated send must not
+// use these ids: they are cleared, and Spreader makes others.
+std::exception_ptr GroupCommit::delete_bodies(const SendBatch& batch, redis::Connection& connection) const {
   for (const ScriptCall& script_call : batch.calls) {
     if (!script_call.stores_bodies_first || !script_call.answer->is_error()) continue;
     redis::Pipeline pipeline(connection);
@@ -288,19 +289,20 @@ void GroupCommit::delete_bodies(const SendBatch& batch, redis::Connection& conne
       shared_connection_.store().delete_bodies(pipeline, script_call.ids());
       pipeline.run();
     } catch (const ReplyError&) {
-    } catch (const Error&) {  // the batches in flight fail, too
+    } catch (const Error&) {
       for (const SendStep& step : script_call.steps) step.clear_ids();
+      return std::current_exception();
     }
   }
+  return nullptr;
 }
 
 void GroupCommit::complete(SendBatch& batch, redis::Connection& connection) {
   answered_.last_round_trip = std::chrono::duration_cast<milliseconds>(redis::Clock::now() - batch.sent_at);
   ++answered_.batches;
   call_hooks(batch);
-  delete_bodies(batch, connection);
+  std::exception_ptr broken = delete_bodies(batch, connection);  // the connection broke, or leads to the wrong server
   const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
-  std::exception_ptr broken;  // the connection broke, or leads to the wrong server
   const std::lock_guard lock(mutex_);
   const std::vector<ScriptCall> calls = std::exchange(batch.calls, {});
   for (const ScriptCall& script_call : calls) {

@@ -76,7 +76,7 @@ class GroupCommit {
   bool add_step(SendBatch& batch, SendRequest& request);
   void submit(SendBatch& batch, redis::Connection& connection);
   void call_hooks(const SendBatch& batch) const;
-  void delete_bodies(const SendBatch& batch, redis::Connection& connection) const;
+  std::exception_ptr delete_bodies(const SendBatch& batch, redis::Connection& connection) const;
   void receive(SendBatch& batch, const Sender& leader, int socket);
   void complete(SendBatch& batch, redis::Connection& connection);
   void fail(const std::deque<SendBatch>& batches);

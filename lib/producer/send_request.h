@@ -27,7 +27,9 @@ struct PendingMessage {
 // share a script call.
 struct SendRequest {
   std::vector<PendingMessage> messages{};
-  std::vector<Sent> sent{};    // one for each message; the caller sets the ids, again where they were cleared
+  // One for each message. The caller sets the ids. GroupCommit clears those that must not be sent again; the caller
+  // then sets others.
+  std::vector<Sent> sent{};
   std::exception_ptr error{};  // of a failed step; later steps may not have been sent
   // See SendTerms::bodies_first. One script for all new messages: of two scripts, one that the server has not loaded
   // would run after the other, and change the order.

@@ -183,7 +183,13 @@ void Spreader::send(std::vector<SendRequest>& requests) {
     for (SendRequest& request : requests) add_ids(request);
     home_.commit().send(requests);
   }
-  for (SendRequest& request : requests) add_ids(request);  // where they were cleared: see GroupCommit
+  for (SendRequest& request : requests) {
+    try {
+      add_ids(request);  // where GroupCommit has cleared them
+    } catch (...) {      // no random bytes
+      request.fail(std::current_exception());
+    }
+  }
 }
 
 bool Spreader::all_at_home(const std::vector<SendRequest>& requests) const {

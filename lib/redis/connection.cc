@@ -117,6 +117,7 @@ Connection::Connection(std::unique_ptr<Transport> link, const Address& address, 
 Connection::~Connection() { shutdown_handle_->release(); }
 
 void Connection::write(const std::vector<std::string_view>& pieces) {
+  if (broken_) fail("cannot write to " + where_ + ": the connection is already broken");
   broken_ = true;  // until all bytes are written
   try {
     transport_->write(pieces, Clock::now() + command_timeout_);

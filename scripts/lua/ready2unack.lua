@@ -164,8 +164,8 @@ while span > 1 do
 end
 local score = string.format('%.6f', lease / 1000000)  -- else Lua would format the number for each id
 
--- Mostly all ids are alike: first deliveries, with the same count, and in no other place. Then there is less to decide.
-local alike = counts[1] and #from_retry == 0
+-- Usually all ids are alike: first deliveries, with the same count, in no other place. Then there is less to decide.
+local alike = new > 0 and counts[1] and #from_retry == 0
 for i = 1, #ids do
   if not alike then break end
   alike = counts[i] == counts[1] and #ids[i] == 36 and not (in_pending[i] or in_dead[i] or before[i])
@@ -206,10 +206,10 @@ local added = found > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0
 local function retries_of(i)  -- another program may have written the count
   return string.sub(string.match(counts[i], '^%d+$') or '0', 1, 19)
 end
-local are_new = alike and added == found
-if are_new then first, retries = ids, retries_of(1) end
+local all_first = alike and added == found
+if all_first then first, retries = ids, retries_of(1) end
 local seen = {}
-for n = 1, are_new and 0 or found do
+for n = 1, all_first and 0 or found do
   local i, id = positions[n] or n, taken[n]
   if added == found or not seen[id] and tonumber(redis.call('ZSCORE', unack, id)) == tonumber(score) then
     local recorded = before[i] and string.match(before[i], '^%d+')

@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "store/moves.h"
@@ -236,13 +238,13 @@ TEST_CASE("large payloads: a deletion that arrives late, after a repeated send, 
     CAPTURE(partitions);
     Queue queue(world.url());
     if (partitions > 1) queue.admin.set_partitions(partitions);
-    queue.producer.send_batch({kLarge, kLarge});  // loads the script, whose text has the name of the command, too
+    queue.producer.send_batch({kLarge, kLarge});  // so no EVAL sends the script, which contains UNLINK
     world.admin.cmd({"ACL", "SETUSER", "sender", "reset", "on", ">secret", "~*", "&*", "+@all", "-pexpire"});
     ProducerOptions options;
     options.connection.command_timeout = 300ms;
     options.durability = Durability::replicas(1, 10ms);
     Producer limited("redis://sender:secret@" + proxy.address(), queue.name, options);
-    CHECK_THROWS_AS(limited.send("x"), ConnectionError);
+    CHECK_THROWS_AS(limited.send("x"), ConnectionError);  // opens the connection; it is not durable enough either
     proxy.black_hole_from("UNLINK");
     std::vector<OutgoingMessage> messages(2, OutgoingMessage{kLarge, {}});
     messages[0].options.ttl = 1h;
@@ -264,6 +266,43 @@ TEST_CASE("large payloads: a deletion that arrives late, after a repeated send, 
     for (const std::string& id : ids) CHECK((queue.inspector.find(id)->payload == kLarge));
     CHECK(is_clean(queue));
   }
+}
+
+// The messages with a TTL are refused, and the deletion of their bodies gets no answer in time. Those of the batches in
+// flight may be stored; all others wait for another connection.
+TEST_CASE("large payloads: when the link is lost while bodies are deleted, other sends get no answers of that link") {
+  World world;
+  FaultProxy proxy(world.server.socket());
+  Queue queue(world.url());
+  queue.producer.send_batch({kLarge, kLarge});  // so no EVAL sends the script, which contains UNLINK
+  world.admin.cmd({"ACL", "SETUSER", "sender", "reset", "on", ">secret", "~*", "&*", "+@all", "-pexpire"});
+  ProducerOptions options;
+  options.connection.command_timeout = 400ms;
+  Producer limited("redis://sender:secret@" + proxy.address(), queue.name, options);
+  limited.send(kLarge);
+  SendOptions hour, two_hours;
+  hour.ttl = 1h;
+  two_hours.ttl = 2h;
+  proxy.delay(5ms);  // meanwhile all messages are queued
+  proxy.black_hole_from("UNLINK");
+  std::vector<std::future<Sent>> sends;
+  for (int i = 0; i < 1000; ++i) {
+    sends.push_back(limited.send_async(kLarge, i == 10 ? hour : i == 11 ? two_hours : SendOptions()));
+  }
+  std::this_thread::sleep_for(600ms);  // the deletion is overdue, and its answer comes late
+  proxy.black_hole(false);
+  std::size_t stored = 0;
+  for (std::future<Sent>& send : sends) {
+    try {
+      const std::string id = send.get().id;
+      ++stored;
+      CHECK((queue.inspector.find(id)->payload == kLarge));
+    } catch (const Error&) {
+    }
+  }
+  CHECK(stored >= 820);  // a batch has at most 1 MiB, which is 128 messages; two are in flight
+  CHECK(stored <= 998);
+  CHECK(queue.inspector.counts().ready >= stored + 3);
 }
 
 TEST_CASE("large payloads: when memory is full, nothing is stored, and the next send succeeds when there is room") {

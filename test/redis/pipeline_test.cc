@@ -257,6 +257,19 @@ TEST_CASE("pipelines: one that is destroyed while in flight makes the connection
   CHECK(scene.connection.is_stale());
 }
 
+TEST_CASE("pipelines: after an answer that was overdue the connection is used no more, so none gets that of another") {
+  ConnectionOptions options;
+  options.command_timeout = 100ms;
+  Connection connection{address_of(), {{}, {}, "pipelines", 0}, options};
+  const std::string list = test::fresh_queue();
+  Pipeline first(connection), second(connection);
+  first.command("BLPOP").key(list).arg(0);
+  CHECK_THROWS_AS(first.run(), ConnectionError);
+  test::redis().cmd({"RPUSH", list, "late"});
+  second.command("ECHO").arg("second");
+  CHECK_THROWS_WITH_AS(second.run(), doctest::Contains("already broken"), ConnectionError);
+}
+
 TEST_CASE("pipelines: a connection lost between two answers is an error for all later pipelines") {
   const test::Listener server([](int fd) {
     const std::string hello = "*2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";

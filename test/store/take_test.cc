@@ -168,7 +168,7 @@ TEST_CASE("ready2unack: a redelivery is numbered after the entry in attempts, an
         "attempts a=2 b=8 +c=2; retry []; stats delivered+3; unack +a@lease+5m +b@lease+5m +c@lease+5m; ");
 }
 
-TEST_CASE("ready2unack: messages that a Go worker put into retry are redeliveries, be they alone or with first ones") {
+TEST_CASE("ready2unack: messages that a Go worker put into retry are redeliveries, alone or beside first deliveries") {
   for (const bool alone : {true, false}) {
     Scene scene(Scene::Setup::without_lists());
     scene.put(At::retry, "a");
