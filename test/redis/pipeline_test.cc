@@ -262,10 +262,13 @@ TEST_CASE("pipelines: after an answer that was overdue the connection is used no
   options.command_timeout = 100ms;
   Connection connection{address_of(), {{}, {}, "pipelines", 0}, options};
   const std::string list = test::fresh_queue();
-  Pipeline first(connection), second(connection);
-  first.command("BLPOP").key(list).arg(0);
-  CHECK_THROWS_AS(first.run(), ConnectionError);
+  {
+    Pipeline first(connection);
+    first.command("BLPOP").key(list).arg(0);
+    CHECK_THROWS_AS(first.run(), ConnectionError);
+  }
   test::redis().cmd({"RPUSH", list, "late"});
+  Pipeline second(connection);
   second.command("ECHO").arg("second");
   CHECK_THROWS_WITH_AS(second.run(), doctest::Contains("already broken"), ConnectionError);
 }
