@@ -319,7 +319,12 @@ TEST_CASE("durability: a verdict whose connection is lost before a replica has i
   Producer(servers.master.url(), queue).send("x");
   REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
   Redis to(servers.master.socket());
-  CHECK(test::cut_connections(queue, to) >= 1);  // that for wake-ups may not be open yet
+  const auto has_two = [&, named = " name=" + queue + " "] {
+    const std::string clients = to.cmd({"CLIENT", "LIST"}).text;
+    return clients.find(named) != clients.rfind(named);
+  };
+  REQUIRE(eventually(has_two, kPatience));
+  CHECK(test::cut_connections(queue, to) >= 2);
   CHECK(eventually([&] { return consumer.stats().unconfirmed == 1; }, kPatience));
   CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
 }
