@@ -10,6 +10,9 @@ namespace {
 
 constexpr const char* kNewKey = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
 constexpr const char* kLocal = "DNS:localhost,IP:127.0.0.1";
+constexpr const char* kTwoDays = "-days 2";
+// OpenSSL 3.5 refuses a negative -days.
+constexpr const char* kInThePast = "-startdate 20200101000000Z -enddate 20200102000000Z";
 
 }  // namespace
 
@@ -21,11 +24,11 @@ const TlsFiles& TlsFiles::shared() {
 TlsFiles::TlsFiles() {
   ca = authority("ca");
   other_ca = authority("other");
-  server = certificate("server", "ca", kLocal, "2");
-  named = certificate("named", "ca", "DNS:queue.example", "2");
-  expired = certificate("expired", "ca", kLocal, "-1");
-  client = certificate("client", "ca", "DNS:client.example", "2");
-  foreign_client = certificate("foreign", "other", "DNS:client.example", "2");
+  server = certificate("server", "ca", kLocal, kTwoDays);
+  named = certificate("named", "ca", "DNS:queue.example", kTwoDays);
+  expired = certificate("expired", "ca", kLocal, kInThePast);
+  client = certificate("client", "ca", "DNS:client.example", kTwoDays);
+  foreign_client = certificate("foreign", "other", "DNS:client.example", kTwoDays);
   locked_key = file("locked.key");
   openssl("pkcs8 -topk8 -passout pass:secret -in " + client.key + " -out " + locked_key);
 }
@@ -38,14 +41,19 @@ std::string TlsFiles::authority(const std::string& name) {
 }
 
 Certificate TlsFiles::certificate(const std::string& name, const std::string& signer, const std::string& names,
-                                  const std::string& days) {
+                                  const std::string& validity) {
   const auto base = file(name);
   const auto by = file(signer);
   std::ofstream(base + ".ext") << "subjectAltName=" << names << "\n";
   openssl(std::string("req -new ") + kNewKey + " -subj /CN=" + name + " -keyout " + base + ".key -out " + base +
           ".csr");
-  openssl("x509 -req -set_serial 2 -days " + days + " -extfile " + base + ".ext -CA " + by + ".pem -CAkey " + by +
-          ".key -in " + base + ".csr -out " + base + ".pem");
+  std::ofstream(base + ".index");
+  std::ofstream(base + ".serial") << "02\n";
+  std::ofstream(base + ".conf") << "[ca]\ndefault_ca=own\n[any]\ncommonName=supplied\n[own]\npolicy=any\n"
+                                << "database=" << base << ".index\nserial=" << base << ".serial\n"
+                                << "new_certs_dir=" << file("") << "\n";
+  openssl("ca -batch -notext -md sha256 -config " + base + ".conf " + validity + " -extfile " + base + ".ext -cert " +
+          by + ".pem -keyfile " + by + ".key -in " + base + ".csr -out " + base + ".pem");
   return {base + ".pem", base + ".key"};
 }
 

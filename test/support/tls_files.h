@@ -36,7 +36,7 @@ class TlsFiles {
  private:
   std::string authority(const std::string& name);
   Certificate certificate(const std::string& name, const std::string& signer, const std::string& names,
-                          const std::string& days);
+                          const std::string& validity);
   void openssl(const std::string& arguments);
 
   TempDir dir_;
