@@ -98,7 +98,7 @@ MessageList::Place MessageList::place_of(const std::string& cursor) const {
 std::optional<MessageList::Place> MessageList::next_partition(const Place& place) {
   if (partitions_.only() || place.partition + 1 >= partitions_.top()) return std::nullopt;
   Place next{place.partition + 1, {place.positions.begin() + 1, place.positions.end()}};
-  if (next.positions.empty()) next.positions = {0};
+  if (next.positions.empty()) next.positions.push_back(0);
   return next;
 }
 
