@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -251,6 +252,8 @@ void ConsumerLoop::collect_done() {
   for (const HandlerRunner::Warning& one : handlers_.warnings()) {
     queues_[one.line].reporter.log(Severity::warning, one.text, {"", one.message_id});
   }
+  const std::size_t handled = std::accumulate(done.returned.begin(), done.returned.end(), std::size_t{0});
+  for (ServedQueue& queue : queues_) queue.handled_since_retry += handled;
   const auto returned = [&](std::size_t lane) { return lane < done.returned.size() ? done.returned[lane] : 0; };
   if (lanes_.size() == 1) return lanes_.front().settle(done.deliveries, returned(0));
   std::vector<std::vector<InFlightPtr>> by_lane(lanes_.size());

@@ -30,8 +30,8 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
       lease_keeper_(queue.options.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(queue.options.backoff, [this](const auto& outcome) { on_settled(outcome); }),
       bodies_(answers_, [this](auto fetched) { on_fetched(std::move(fetched)); }),
-      prefetcher_(queue.name, queue.line, number, queue.options.concurrency, queue.options.lease, answers_, bodies_,
-                  poison_runs,
+      prefetcher_(queue.name, queue.line, number, queue.options.concurrency, queue.options.lease,
+                  queue.handled_since_retry, answers_, bodies_, poison_runs,
                   {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
                    [this](const auto& taken) { on_taken(taken); }}),
       prefetch_size_(queue.options.prefetch),
@@ -77,7 +77,7 @@ void Lane::leave() {
   health_.leave();
   copies_.leave();
   registration_.leave();
-  registers_ = keeps_worker_ = false;
+  registers_ = false;
   timers_.all_due();
   wakeups_.leave();  // the next pending2ready decides again
 }
@@ -234,7 +234,7 @@ void Lane::on_reclaimed(const store::Reclaimed& reclaimed) {
   const auto wait = reclaimed.moved == store::kReclaimBatch ? milliseconds(0) : poll;
   timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(poll)));
   maintenance_.queue_persist(reclaimed.dead_lettered);
-  if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
+  if (!reclaimed.retried.empty()) prefetcher_.retry_grew(reclaimed.retried.size());
   reporter().retried(reclaimed);
 }
 
@@ -256,7 +256,6 @@ void Lane::on_taken(const Prefetcher::Taken& taken) {
   }
   reporter().taken(taken);
   taken_ += taken.deliveries.size();
-  keeps_worker_ = prefetcher_.retry_is_due();
 }
 
 void Lane::read_wakeups(bool full) {

@@ -132,8 +132,8 @@ class Lane {
   bool moves_are_due() const;
   // Whether it must not wait for places: by time its moves are due, or retry has to get its share.
   bool has_to_look() const;
-  // Whether one worker must be kept free for its retry. Not while Redis refuses its requests.
-  bool keeps_worker() const { return keeps_worker_ && works(); }
+  // Whether one worker must be kept free for its retry. Not while it cannot take messages.
+  bool keeps_worker() const { return prefetcher_.retry_is_due() && works() && may_take(); }
   // Messages taken since the last call.
   std::size_t exchange_taken() { return std::exchange(taken_, 0); }
 
@@ -204,7 +204,6 @@ class Lane {
   PartitionCopies copies_;
   LaneHealth health_;
   bool registers_ = false;       // the queue has to be added to the set of known queues
-  bool keeps_worker_ = false;    // one worker must be kept free for retry
   std::size_t taken_ = 0;        // messages, since exchange_taken()
   std::uint64_t turn_ = 0;       // of ServedQueue::turns
   std::size_t used_places_ = 0;  // in this turn

@@ -30,7 +30,7 @@ std::size_t Prefetcher::room(const WorkerShare& share) const {
                    minus(share.load.places, waiting + share.claimed), share.room});
 }
 
-bool Prefetcher::retry_is_due() const { return since_retry_ + 1 >= kRetryShare && retry_waits(); }
+bool Prefetcher::retry_is_due() const { return std::max(since_retry_, handled_) + 1 >= kRetryShare && retry_waits(); }
 
 store::TakeLimits Prefetcher::limits(const WorkerShare& share) const {
   store::TakeLimits limits;
@@ -143,6 +143,7 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
 void Prefetcher::count_share(const store::Taken& taken) {
   since_retry_ += taken.popped - taken.from_retry;
   since_retry_ = minus(since_retry_, (kRetryShare - 1) * taken.from_retry);
+  if (taken.from_retry > 0) handled_ = 0;
   if (!retry_waits()) since_retry_ = std::min(since_retry_, kRetryShare - 1);
 }
 

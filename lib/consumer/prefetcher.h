@@ -41,14 +41,17 @@ class Prefetcher {
   };
 
   // `line`: of the queue, see HandlerRunner; `lane`: the number of the lane. `workers`: the most that the queue may
-  // use. Counts each take in `answers`, and gives what it returns to `bodies`.
+  // use. `handled`: see ServedQueue::handled_since_retry. Counts each take in `answers`, and gives what it returns to
+  // `bodies`.
   Prefetcher(const std::string& queue, std::size_t line, std::size_t lane, std::size_t workers, milliseconds lease,
-             AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs, Listener listener)
+             std::size_t& handled, AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs,
+             Listener listener)
       : queue_(std::make_shared<const std::string>(queue)),
         line_(line),
         lane_(lane),
         workers_(workers),
         lease_(lease),
+        handled_(handled),
         answers_(answers),
         bodies_(bodies),
         listener_(std::move(listener)),
@@ -98,15 +101,18 @@ class Prefetcher {
   // A producer or another consumer has put messages into ready.
   void ready_grew() { lists_empty_ = false; }
 
-  // Messages came into retry. They may be behind possible poison messages: then rescan_due() is when to look for them.
-  void retry_grew() {
+  // So many messages came into retry. They may be behind possible poison messages: then rescan_due() is when to look
+  // for them.
+  void retry_grew(std::size_t messages) {
     poison_guard_.retry_grew();
+    retry_left_ += messages;
     lists_empty_ = false;
   }
   Clock::time_point rescan_due() const { return poison_guard_.rescan_due(); }
 
   // Whether one worker must be kept free for retry. Under load every worker that becomes free would go on with first
-  // deliveries, and retry would never get its share.
+  // deliveries, of this queue or of others, and retry would never get its share. It is counted over the messages that
+  // were taken, and over those that were handled: with slow handlers none may be taken for long.
   bool retry_is_due() const;
 
   // Whether a take is under way, and whether another one of so many messages may overlap with it: the last answer was
@@ -152,6 +158,7 @@ class Prefetcher {
   const std::size_t lane_;
   const std::size_t workers_;
   const milliseconds lease_;
+  std::size_t& handled_;
   AnswerTimes& answers_;
   BodyFetcher& bodies_;
   const Listener listener_;

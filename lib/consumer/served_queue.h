@@ -47,6 +47,9 @@ struct ServedQueue {
   store::ConsumerEntry profile{};  // of the consumer, for the registry; the same for all its queues
   std::uint64_t turns = 0;         // that its lanes have used; the lane whose last one has the lowest number is next
 
+  // Handlers of the consumer that have returned since a message of this queue was taken from retry.
+  std::size_t handled_since_retry = 0;
+
   QueueLayout layout{endpoint};
   QueuePause pause{};
 

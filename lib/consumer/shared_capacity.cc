@@ -47,7 +47,6 @@ void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::v
     all_.claimed += load.waiting;
   }
   all_.prefetch = std::min(all_.prefetch, prefetch_);
-  all_.next = turns_.next_busy();
 }
 
 void SharedCapacity::grow(std::size_t lane, const LaneUse& use) {
@@ -69,13 +68,13 @@ std::size_t SharedCapacity::places() const { return minus(budget(), all_.held); 
 
 std::size_t SharedCapacity::excess() const { return minus(all_.held, budget()); }
 
-// Whether a queue may hold a message though all places are taken. With slow handlers the messages of other queues may
-// fill them for long. If it is the turn of a queue that has none there, the next worker is for it.
+// Whether a queue may hold a message though all places are taken: with slow handlers the messages of other queues may
+// fill them for long. A queue that holds none may hold one, and the turns of WorkerPool decide when that runs. The turns
+// here count messages that were taken: most of them may still wait for a worker.
 bool SharedCapacity::needs_place(std::size_t line) const {
   const run::WorkerLoad& load = loads_[line];
   const bool others_wait = all_.waiting > load.idle;  // not just until an idle worker has begun
-  if (!others_wait || load.running + load.waiting + queues_[line].held > 0) return false;
-  return all_.next == turns_.size() || !turns_.precedes(all_.next, line);
+  return others_wait && load.running + load.waiting + queues_[line].held == 0 && places() == 0;
 }
 
 WorkerShare SharedCapacity::share_of(std::size_t lane) const {
@@ -181,7 +180,6 @@ void SharedCapacity::served(std::size_t line, std::size_t messages) {
 
 void SharedCapacity::set_busy(const std::vector<bool>& busy) {
   for (std::size_t line = 0; line < busy.size(); ++line) turns_.set_busy(line, busy[line]);
-  all_.next = turns_.next_busy();
 }
 
 }  // namespace delayqueue

@@ -83,7 +83,6 @@ class SharedCapacity {
     std::size_t waiting = 0;  // messages that wait for a worker
     std::size_t claimed = 0;
     std::size_t redelivering = 0;  // lanes
-    std::size_t next = 0;          // the queue whose turn it is to take, of those that have work; or none
   };
 
   void give_to_lanes(const std::vector<Wish>& wishes, std::size_t places, std::vector<std::size_t>& divided) const;

@@ -70,11 +70,6 @@ class Turns {
     return next;
   }
 
-  // The same among those that have work.
-  std::size_t next_busy() const {
-    return next([this](std::size_t member) { return members_[member].busy; });
-  }
-
   // Whether member a is before member b.
   bool precedes(std::size_t a, std::size_t b) const {
     const Member& one = members_[a];

@@ -96,7 +96,7 @@ class WorkerPool {
   void submit_urgent(std::vector<Task>&& tasks, std::size_t line = 0) { put(tasks, &Line::urgent, line); }
 
   // While on, the line's last place is for an urgent task, and the last idle worker takes only urgent tasks: unless the
-  // limit of the line is reached, so that none of it could begin.
+  // limit of the line is reached, so that none of it could begin, or it is the turn of another line with a task.
   void keep_one_free(bool on, std::size_t line = 0) {
     std::unique_lock lock(mutex_);
     lines_[line].keeps_free = on;
@@ -257,12 +257,16 @@ class WorkerPool {
   std::optional<Next> next() const {
     if (holds_ || free_workers() == 0) return std::nullopt;
     if (const auto urgent = next_in(&Line::urgent, urgent_)) return urgent;
-    return free_workers() == 1 && keeps_one_free() ? std::nullopt : next_in(&Line::queue, waiting_);
+    const auto next = next_in(&Line::queue, waiting_);
+    return next && free_workers() == 1 && is_kept_from(next->line) ? std::nullopt : next;
   }
 
-  bool keeps_one_free() const {
-    return std::any_of(lines_.begin(), lines_.end(),
-                       [](const Line& line) { return line.keeps_free && line.running < line.limit; });
+  // Whether the last idle worker is kept free for another line than this one, or for an urgent task of this one.
+  bool is_kept_from(std::size_t next) const {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      if (lines_[i].keeps_free && lines_[i].running < lines_[i].limit && !turns_.precedes(next, i)) return true;
+    }
+    return false;
   }
 
   std::optional<Next> next_in(std::deque<Task> Line::*queue, std::size_t tasks) const {

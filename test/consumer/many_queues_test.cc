@@ -286,6 +286,59 @@ TEST_CASE("many queues: a flooded queue delays the messages of a quiet one for a
   CHECK(late_ms[1] < late_ms[0] + 100);  // behind the prefetched messages it would be 500; the benchmark has the p99
 }
 
+// A flooded queue with many messages prefetched for its fast handlers, which become slow.
+class SlowFlood {
+ public:
+  explicit SlowFlood(std::size_t messages) { fill(queue_, messages, "x"); }
+
+  Subscription subscription() {
+    return {queue_.name, Handler([this](const Message&) {
+              if (slow_) std::this_thread::sleep_for(200ms);
+              return ack();
+            })};
+  }
+
+  // Waits until so many messages are prefetched, then lets the handlers become slow.
+  void become_slow(const Consumer& consumer, std::size_t prefetched) {
+    REQUIRE(eventually([&] { return waiting(consumer) >= prefetched; }, kPatience));
+    slow_ = true;
+  }
+
+  // Messages that are prefetched now.
+  std::uint64_t waiting(const Consumer& consumer) const { return consumer.stats(queue_.name).prefetched; }
+
+ private:
+  Queue queue_;
+  std::atomic<bool> slow_{false};
+};
+
+TEST_CASE("many queues: a quiet queue is served while a flooded one has many messages prefetched for slow handlers") {
+  SlowFlood flood(20'000);
+  Queue quiet;
+  Ledger ledger;
+  const auto consumer = serve({flood.subscription(), {quiet.name, ledger.watch()}}, quick(4));
+  consumer->start();
+  flood.become_slow(*consumer, 300);
+  for (std::size_t i = 1; i <= 10; ++i) {
+    fill(quiet, 1, "quiet");
+    REQUIRE(ledger.settles(i));
+  }
+  CHECK(flood.waiting(*consumer) > 100);  // they would take 5 s
+}
+
+TEST_CASE("many queues: failed messages of a quiet queue are retried beside a flooded one with slow handlers") {
+  SlowFlood flood(20'000);
+  Queue quiet;
+  Ledger ledger;
+  const auto fails_first = [](const Message& message) { return message.attempt() == 1 ? nack(0ms) : ack(); };
+  const auto consumer = serve({flood.subscription(), {quiet.name, ledger.watch(fails_first)}}, quick(4));
+  consumer->start();
+  flood.become_slow(*consumer, 300);
+  fill(quiet, 4, "fails");
+  REQUIRE(ledger.settles(8));
+  CHECK(flood.waiting(*consumer) > 100);
+}
+
 constexpr std::size_t kOutstanding = 1'000;
 
 // The number of takes until a queue with a backlog has kOutstanding deliveries, which nothing settles. Each take has

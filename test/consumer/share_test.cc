@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/ledger.h"
@@ -85,6 +87,31 @@ TEST_CASE("share: while retry is full, new messages get most of the deliveries")
   std::size_t again = 0;
   for (std::size_t i = 0; i < 70; ++i) again += order[i] == "again" ? 1 : 0;
   CHECK(again <= 15);
+}
+
+TEST_CASE("share: retry gets its share while many prefetched messages wait for slow handlers") {
+  Queue queue;
+  queue.producer.send_batch(std::vector<std::string>(20'000, "new"));
+  std::atomic<bool> slow{false};
+  Ledger ledger;
+  const auto consumer = queue.consumer(
+      [&](const Message& message) {
+        if (!slow) return ack();
+        if (message.attempt() == 1) std::this_thread::sleep_for(100ms);
+        return ledger.watch(test::ack_all)(message).kind() == Verdict::Kind::ack && message.attempt() == 1 ? nack(0ms)
+                                                                                                           : ack();
+      },
+      quick(2));
+  consumer->start();
+  REQUIRE(eventually([&] { return consumer->stats().prefetched >= 300; }, kPatience));
+  slow = true;
+  REQUIRE(ledger.reaches(60));
+  const std::vector<Ledger::Entry> entries = ledger.entries();
+  const auto again = std::count_if(entries.begin(), entries.begin() + 60,
+                                   [](const Ledger::Entry& one) { return one.message.attempt() > 1; });
+  CHECK(again >= 4);
+  CHECK(again <= 15);
+  CHECK(consumer->stats().prefetched > 50);
 }
 
 TEST_CASE("redelivered messages are taken only for free workers, and never wait behind a slow handler") {

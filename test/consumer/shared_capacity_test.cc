@@ -152,7 +152,7 @@ TEST_CASE("capacity: messages that may still come take places; those beyond the 
   CHECK(capacity.divide({{1, 10, true}}) == Places{0, 0});
 }
 
-TEST_CASE("capacity: while messages of others wait in all places, a queue without one gets a place in its turn") {
+TEST_CASE("capacity: while messages of others wait in all places, a queue without one gets a place, at any turn") {
   SharedCapacity capacity({1, 1}, 2, 0, false);
   capacity.add_lane(0);
   capacity.add_lane(1);
@@ -167,12 +167,23 @@ TEST_CASE("capacity: while messages of others wait in all places, a queue withou
   CHECK(capacity.share_of(1).room == 0);
 
   capacity.set_busy({true, true});
-  capacity.served(1, 1);
-  update(load_with(0));  // it is the turn of the other one
-  CHECK(capacity.share_of(1).room == 0);
-  capacity.served(0, 2);
+  capacity.served(1, 1'000);  // the other one has taken less, but all its messages wait for slow handlers
   update(load_with(0));
   CHECK(capacity.share_of(1).room == 1);
+  CHECK(capacity.divide({{0, 10, true}, {1, 10, true}}) == Places{0, 1});
+}
+
+TEST_CASE("capacity: while there are free places, they are divided by the turns only") {
+  SharedCapacity capacity({1, 1}, 2, 3, false);
+  capacity.add_lane(0);
+  capacity.add_lane(1);
+  std::vector<LaneUse> uses(2);
+  uses[0].prefetch = 3;
+  capacity.set({load_with(0, 2, 2), load_with(0)}, uses);
+  capacity.set_busy({true, true});
+  capacity.served(1, 1'000);
+  CHECK(capacity.places() == 1);
+  CHECK(capacity.divide({{0, 10, true}, {1, 10, true}}) == Places{1, 0});
 }
 
 TEST_CASE("capacity: the share of a lane counts what the other lanes of its queue and the other queues use") {

@@ -65,14 +65,12 @@ TEST_CASE("turns: with strict priorities the highest weight goes first, and equa
   Turns turns({1, 5, 5}, true);
   CHECK(serve(turns, 10, {true, true, true}) == std::vector<std::size_t>{0, 5, 5});
   CHECK(serve(turns, 10, {true, false, true}) == std::vector<std::size_t>{0, 0, 10});
-  CHECK(turns.next_busy() == 2);
   CHECK(serve(turns, 10, {true, false, false}) == std::vector<std::size_t>{10, 0, 0});
 }
 
 TEST_CASE("turns: no member may be next") {
   const Turns turns({1, 2});
   CHECK(turns.next([](std::size_t) { return false; }) == turns.size());
-  CHECK(turns.next_busy() == turns.size());
 }
 
 }  // namespace

@@ -317,6 +317,18 @@ TEST_CASE("worker_pool: a line whose limit is reached keeps no worker free, and 
   CHECK(eventually([&] { return workers.done() == std::vector<int>{2, 3, 100, 1}; }, kPatience));
 }
 
+TEST_CASE("worker_pool: the last worker is kept free for a line only in its turn") {
+  Workers workers(1, 1000, {{1}, {2}});
+  workers.pool.keep_one_free(true, 0);
+  workers.pool.submit({1, 2, 3, 4}, 1);
+  CHECK_FALSE(eventually([&] { return !workers.begun().empty(); }, 50ms));
+  workers.pool.submit_urgent({5}, 0);  // two of the other line have their turn now
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{5, 1, 2}; }, kPatience));
+  CHECK_FALSE(eventually([&] { return workers.begun().size() > 3; }, 50ms));
+  workers.pool.keep_one_free(false, 0);
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{5, 1, 2, 3, 4}; }, kPatience));
+}
+
 TEST_CASE("worker_pool: a task whose place was freed does not count for the limit of its line") {
   Workers workers(1, 1000, {{1, 1}, {1}});
   workers.pool.submit({100}, 0);
