@@ -18,6 +18,7 @@
 #include "serve/history.h"
 #include "serve/listener.h"
 #include "serve/request.h"
+#include "support/forked.h"
 #include "support/raw_server.h"
 #include "support/text.h"
 
@@ -168,6 +169,32 @@ TEST_CASE("serve parts: the token is of the file whose mode was checked") {
   over = true;
   other.join();
   CHECK(wrong == 0);
+}
+
+// As Kubernetes mounts a secret: a file of root, readable by the group of the process.
+TEST_CASE("serve parts: a user who is not root may have a token in a file of root that the group can read") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can make a file of root");
+    return;
+  }
+  const test::TempDir folder;
+  const std::string file = folder.file("token"), token(32, 't');
+  std::ofstream(file) << token;
+  constexpr uid_t kOther = 65534;
+  REQUIRE(::chmod(folder.file("").c_str(), 0711) == 0);
+  REQUIRE(::chown(file.c_str(), 0, kOther) == 0);
+  const auto accepted = [&](mode_t mode, uid_t user) {
+    REQUIRE(::chmod(file.c_str(), mode) == 0);
+    return test::in_child([&] {
+      if (::setegid(kOther) != 0 || ::seteuid(user) != 0) return false;
+      return dqctl::read_token(file) == token;
+    });
+  };
+  CHECK(accepted(0440, kOther) == 0);
+  CHECK(accepted(0460, kOther) == 2);
+  CHECK(accepted(0444, kOther) == 2);
+  CHECK(accepted(0440, 0) == 2);
+  CHECK(accepted(0400, 0) == 0);
 }
 
 TEST_CASE("serve parts: the history has one entry for a minute, with its last figures and its events") {

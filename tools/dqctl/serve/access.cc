@@ -88,7 +88,10 @@ std::string read_token(const std::string& file) {
   if (found.st_uid != ::geteuid() && found.st_uid != 0) {
     throw Usage("--token-file: the file belongs to another user; expected one of this user");
   }
-  if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  // A file of root may be readable by a group: so Kubernetes mounts a secret for a user who is not root.
+  const bool is_of_root = found.st_uid == 0 && ::geteuid() != 0;
+  const mode_t refused = (is_of_root ? S_IWGRP | S_IXGRP : S_IRWXG) | S_IRWXO;
+  if ((found.st_mode & refused) != 0) {
     throw Usage("--token-file: other users may read or write the file; chmod 600");
   }
   std::string token = found.st_size == 0 ? "" : secret_in_file("--token-file", fd);
