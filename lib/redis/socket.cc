@@ -15,13 +15,13 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <future>
 #include <thread>
 
 #include "os/descriptor.h"
 #include "os/interrupt.h"
 #include "os/resources.h"
 #include "redis/escaped.h"
+#include "redis/host_lookup.h"
 #include "redis/tls_socket.h"
 
 namespace delayqueue::redis {
@@ -45,7 +45,6 @@ constexpr int kUserTimeoutMs = 30'000;
 constexpr std::size_t kMostPieces = 64;  // in one call of the system, which allows more
 
 constexpr milliseconds kFullQueuePause{2};
-constexpr milliseconds kLookUpSlice{10};
 
 std::string ms_since(Clock::time_point start) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(Clock::now() - start).count()) + " ms";
@@ -260,54 +259,9 @@ std::unique_ptr<Socket> connect_unix(const Address& address, Deadline deadline) 
   }
 }
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
-
-struct LookUp {
-  Addresses list;
-  int error = 0;
-  int system_error = 0;
-};
-
-LookUp look_up(const std::string& host, int port, int flags) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | flags;
-  addrinfo* list = nullptr;
-  LookUp result;
-  result.error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  result.system_error = errno;
-  if (result.error == 0) result.list.reset(list);
-  return result;
-}
-
-// Looks up a host name. getaddrinfo() cannot be cancelled: if this thread can be interrupted, a detached thread calls
-// it, and may outlive this function.
-LookUp look_up(const Address& address) {
-  const Interrupt* interrupt = Interrupt::current();
-  if (interrupt == nullptr) return look_up(address.host, address.port, 0);
-  LookUp literal = look_up(address.host, address.port, AI_NUMERICHOST);
-  if (literal.error == 0) return literal;
-  std::packaged_task<LookUp()> task([host = address.host, port = address.port] { return look_up(host, port, 0); });
-  std::future<LookUp> result = task.get_future();
-  start_thread<ConnectionError>("the lookup of '" + escaped(address.host) + "'", std::move(task)).detach();
-  while (result.wait_for(kLookUpSlice) != std::future_status::ready) check_interrupt(address.text());
-  return result.get();
-}
-
-Addresses addresses_of(const Address& address) {
-  LookUp found = look_up(address);
-  if (found.error == 0) return std::move(found.list);
-  throw ConnectionError("cannot connect to " + address.text() + ": no address for the name '" + escaped(address.host) +
-                        "': " + (found.error == EAI_SYSTEM ? reason(found.system_error) : ::gai_strerror(found.error)));
-}
-
-std::string numeric(const addrinfo& entry) {
+std::string numeric(const HostAddress& address) {
   char text[NI_MAXHOST] = "?";
-  ::getnameinfo(entry.ai_addr, entry.ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  ::getnameinfo(address.get(), address.size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   return text;
 }
 
@@ -319,20 +273,19 @@ Deadline share(Deadline deadline, int left) {
 }
 
 std::unique_ptr<Socket> connect_tcp(const Address& address, Deadline deadline) {
-  const Addresses list = addresses_of(address);
-  int left = 0;
-  for (auto* entry = list.get(); entry; entry = entry->ai_next) ++left;
+  const std::vector<HostAddress> found = look_up_host(address, deadline);
+  auto left = static_cast<int>(found.size());
   const bool several = left > 1;
   std::string failures;
-  for (auto* entry = list.get(); entry; entry = entry->ai_next) {
+  for (const HostAddress& one : found) {
     try {
-      auto link = std::make_unique<Socket>(entry->ai_family, address);
-      link->connect(entry->ai_addr, entry->ai_addrlen, share(deadline, left--));
+      auto link = std::make_unique<Socket>(one.family(), address);
+      link->connect(one.get(), one.size, share(deadline, left--));
       link->tune_tcp();
       return link;
     } catch (const ConnectionError& e) {
       failures += (failures.empty() ? "" : ", ") + std::string(e.what());
-      if (several) failures += " (" + numeric(*entry) + ")";
+      if (several) failures += " (" + numeric(one) + ")";
     }
   }
   throw ConnectionError("cannot connect to " + address.text() + ": " + failures);

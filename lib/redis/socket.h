@@ -58,9 +58,9 @@ class Transport {
   virtual bool readable(Deadline deadline) = 0;
 };
 
-// Opens a transport. Connecting (to each address of the host name in turn) and the TLS handshake end by the deadline; a
-// DNS look-up by the system may take longer. Throws ConnectionError, or SetupError if the address requires own_user and
-// the server runs as another user. `tls`: made for this address; null if the address is without TLS.
+// Opens a transport. The look-up of the host name, connecting (to each of its addresses in turn) and the TLS handshake
+// end by the deadline. Throws ConnectionError, or SetupError if the address requires own_user and the server runs as
+// another user. `tls`: made for this address; null if the address is without TLS.
 std::unique_ptr<Transport> open_transport(const Address& address, Tls* tls, Deadline deadline);
 
 // Checks of a unix socket in a folder of this user: the path must be no symbolic link, and the server that accepted the

@@ -8,7 +8,9 @@
 #include "parse_json.h"
 #include "run.h"
 #include "support/local.h"
+#include "support/paths.h"
 #include "support/server.h"
+#include "support/slow_names.h"
 #include "support/text.h"
 #include "support/tls_files.h"
 
@@ -50,6 +52,28 @@ TEST_CASE("connect: dqctl connects over TLS with a client certificate") {
   CHECK(has(foreign.err, "certificate"));
   const Ran plain = run({"queues", "--tls-ca", files.ca});
   CHECK(plain.code == 2);  // a CA certificate for a connection without TLS
+}
+
+// The look-up is left behind when the process ends.
+TEST_CASE("connect: dqctl ends by its timeouts while a name server does not answer") {
+  for (const std::string url : {"redis://", "rediss://", "redis+sentinel://", "redis+cluster://"}) {
+    auto options = at(url + test::kHangingName + (has(url, "sentinel") ? "/m" : ""));
+    options.environment["LD_PRELOAD"] = test::slow_names_library();
+    options.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"stats", "q"},
+                                                    {"queues"},
+                                                    {"stuck"},
+                                                    {"send", "q", "x"},
+                                                    {"work", "q", "--exec", "true"}}) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), {"--connect-timeout", "300ms", "--command-timeout", "1s"});
+      const Ran ran = run(words, options);
+      CAPTURE(url + " " + command[0]);
+      CHECK(ran.code == 1);
+      CHECK_MESSAGE(has(ran.err, "the look-up of the name 'hangs.test' has not ended after"), ran.err);
+      CHECK(ran.took < std::chrono::seconds(8));  // a look-up takes 12 s
+    }
+  }
 }
 
 TEST_CASE("connect: dqctl logs in as an ACL user with a password") {

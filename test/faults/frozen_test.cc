@@ -1,10 +1,8 @@
 // start() and stop() return in time although a server, a Sentinel or a DNS look-up never answers.
 #include <delayqueue/delayqueue.h>
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +17,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <future>
 #include <optional>
@@ -34,15 +31,7 @@
 #include "support/sanitized.h"
 #include "support/scripted_server.h"
 #include "support/server.h"
-
-// Replaces the function of the C library: the look-up of one name takes long.
-extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** result) {
-  using Call = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
-  static const auto real = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "getaddrinfo"));
-  const bool slow = node != nullptr && std::strcmp(node, "hangs.test") == 0;
-  if (slow && (hints->ai_flags & AI_NUMERICHOST) == 0) std::this_thread::sleep_for(std::chrono::seconds(12));
-  return slow ? EAI_NONAME : real(node, service, hints, result);
-}
+#include "support/slow_names.h"
 
 namespace delayqueue {
 namespace {
@@ -307,8 +296,8 @@ TEST_CASE("frozen: start() and stop() return when nodes of a Cluster, or the slo
 }
 
 TEST_CASE("frozen: start() and stop() return during a long DNS look-up") {
-  for (const char* scheme : {"redis", "redis+cluster"}) check_returns(std::string(scheme) + "://hangs.test");
-  check_returns("redis+sentinel://hangs.test/m");
+  for (const char* scheme : {"redis://", "redis+cluster://"}) check_returns(scheme + test::kHangingName);
+  check_returns("redis+sentinel://" + test::kHangingName + "/m");
 }
 
 TEST_CASE("frozen: start() and stop() return when an embedded server does not start, or others lock its folder") {

@@ -7,4 +7,6 @@ std::string source_path(const std::string& file) { return std::string(DELAYQUEUE
 
 std::string program_path(const std::string& name) { return std::string(DELAYQUEUE_BIN_DIR) + "/" + name; }
 
+std::string slow_names_library() { return DELAYQUEUE_SLOW_NAMES; }
+
 }  // namespace test

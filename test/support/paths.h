@@ -11,4 +11,7 @@ std::string source_path(const std::string& file);
 // A program built with the tests, such as "worker_program" or "dqctl".
 std::string program_path(const std::string& name);
 
+// To preload into a program: see slow_names.h.
+std::string slow_names_library();
+
 }  // namespace test

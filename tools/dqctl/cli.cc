@@ -243,7 +243,7 @@ void Cli::add_globals(GlobalOptions& options) {
     };
   };
   globals_.custom("--connect-timeout", timeout("--connect-timeout", options.connect_timeout), "D",
-                  "For connecting, with TLS and login (2s)");
+                  "For connecting, with name look-up, TLS and login (2s)");
   globals_.custom("--command-timeout", timeout("--command-timeout", options.command_timeout), "D",
                   "For each answer of the server (3s)");
   globals_.choice("-o,--output", options.format, {"table", "json", "ndjson"}, "How data is shown (table)");

@@ -46,11 +46,12 @@ struct SentinelOptions {
 
 // How to connect to the server. Members that are set override the same part of the URL.
 struct ConnectionOptions {
-  std::string user{};                  // ACL user; empty: the URL's, or the default user
-  std::string password{};              // empty: the URL's, or none
-  std::string client_name{};           // the name in CLIENT LIST, without spaces; empty: "delayqueue"
-  milliseconds connect_timeout{2000};  // for socket, TLS and login together, without the lookup of the host name; at
-                                       // least 1 ms
+  std::string user{};         // ACL user; empty: the URL's, or the default user
+  std::string password{};     // empty: the URL's, or none
+  std::string client_name{};  // the name in CLIENT LIST, without spaces; empty: "delayqueue"
+  // For the look-up of the host name, the socket, TLS and the login together; at least 1 ms. Addresses that a name
+  // server sends later are used by the next attempt.
+  milliseconds connect_timeout{2000};
   milliseconds command_timeout{3000};  // for each reply; at least 1 ms: only a timeout detects a frozen server
   TlsOptions tls{};
   SentinelOptions sentinel{};

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -83,15 +84,18 @@ std::string all_of_stdin() {
   return all;
 }
 
-// Sends again after a lost connection, at most 3 times. Uses the ids of the failed attempt, so no message is stored
-// twice.
+// Sends again after a lost connection, at most 3 times, and not after twice the connect timeout: a server that does not
+// answer must not cost it four times. Uses the ids of the failed attempt, so no message is stored twice.
 template <class Send>
-auto send_with_retries(std::vector<OutgoingMessage> messages, Send send) {
+auto send_with_retries(const Context& context, std::vector<OutgoingMessage> messages, Send send) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
   for (int tries = 1;; ++tries) {
     try {
       return send(messages);
     } catch (const delayqueue::ConnectionError& error) {
       if (tries == 4 || error.ids().size() != messages.size()) throw;
+      if (Clock::now() - begin >= 2 * context.connection().connect_timeout) throw;
       for (std::size_t i = 0; i < messages.size(); ++i) messages[i].options.id = error.ids()[i];
       if (!sleep_for(milliseconds(250 * tries))) throw;
     }
@@ -104,7 +108,7 @@ Exit send_one(Context& context, const SendArgs& args) {
   message.payload = args.payload_text == "-" ? all_of_stdin() : args.payload_text;
   message.options = options_of(args);
   Producer& producer = context.producer(args.queue);
-  const Sent sent = send_with_retries({message}, [&](const std::vector<OutgoingMessage>& one) {
+  const Sent sent = send_with_retries(context, {message}, [&](const std::vector<OutgoingMessage>& one) {
                       return producer.send_batch(one);
                     }).front();
   if (!out.is_table()) {
@@ -126,7 +130,8 @@ Exit send_one(Context& context, const SendArgs& args) {
 class Stream {
  public:
   Stream(Context& context, const SendArgs& args)
-      : out_(context.out()),
+      : context_(context),
+        out_(context.out()),
         producer_(context.producer(args.queue)),
         queue_(args.queue),
         options_(options_of(args)),
@@ -168,8 +173,9 @@ class Stream {
   void send() {
     std::vector<Sent> sent;
     try {
-      sent = send_with_retries(
-          drafts_, [&](const std::vector<OutgoingMessage>& messages) { return producer_.send_batch(messages); });
+      sent = send_with_retries(context_, drafts_, [&](const std::vector<OutgoingMessage>& messages) {
+        return producer_.send_batch(messages);
+      });
     } catch (const std::invalid_argument&) {  // one of them is invalid
       return send_singly();
     }
@@ -180,7 +186,7 @@ class Stream {
     std::vector<OutgoingMessage> good;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       try {
-        record(numbers_[i], send_with_retries({drafts_[i]}, [&](const std::vector<OutgoingMessage>& one) {
+        record(numbers_[i], send_with_retries(context_, {drafts_[i]}, [&](const std::vector<OutgoingMessage>& one) {
                               return producer_.send_batch(one);
                             }).front());
         good.push_back(drafts_[i]);
@@ -233,6 +239,7 @@ class Stream {
     return steps_.code(failed_ > 0);
   }
 
+  const Context& context_;
   Output& out_;
   Producer& producer_;
   const std::string queue_;
