@@ -57,7 +57,9 @@ constexpr Advice kAdvice[] = {
     {"CLUSTERDOWN", "the Cluster lacks a master; wait until a replica has taken over"},
     {"MOVED", kIsCluster},
     {"ASK ", kIsCluster},
-    {"CROSSSLOT", kIsCluster},
+    {"CROSSSLOT",
+     "the server is a node of a Cluster: write redis+cluster:// in the URL; or it is a proxy: set queue.hash_tag to "
+     "on"},
     {"ERR This instance has cluster support disabled", "write redis:// in the URL"},
 };
 

@@ -33,10 +33,11 @@ class DELAYQUEUE_EXPORT Message {
   // UUIDv7, such as that of a Go worker.
   std::optional<std::chrono::system_clock::time_point> sent_at() const;
 
-  // True after the consumer has lost the lease: it ended, processing_timeout passed, or Redis replied that another
-  // consumer has the message or that it does not exist any more. An ack then still counts until the message is
-  // delivered again, rescheduled, released, extended or redriven. Any other verdict counts only until a consumer has
-  // noticed the end of the lease. Any thread may call it.
+  // True after the consumer has lost the lease: the lease ended, processing_timeout passed, or Redis replied that
+  // another consumer has the message or that it does not exist any more. Another consumer may be handling it now, so do
+  // not begin an effect that cannot be undone. The verdict may still count: an ack until the message is delivered
+  // again, rescheduled, released, extended or redriven; any other verdict until a consumer has noticed that the lease
+  // ended. Any thread may call it.
   bool lease_lost() const;
 
  private:
