@@ -7,7 +7,7 @@
 # folder/RELEASE.base once and kept there. Each run works in a fresh copy of it, folder/RELEASE, which is removed at
 # the end. With --keep the copy stays, and the next run with --keep continues in it.
 #
-# Needs root and debootstrap (apt-get install debootstrap), and 4 GB of disk space. The packages come from this
+# Needs Debian, root, debootstrap (apt-get install debootstrap), and 4 GB of disk space. The packages come from this
 # machine's mirrors and are verified with its keys. The mounts are made in a mount namespace that ends with this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,7 +52,7 @@ if [ $keep = no ] || [ ! -e "$tree" ]; then
 fi
 [ $keep = yes ] || trap 'rm -rf "$tree"' EXIT
 cp -L /etc/resolv.conf /etc/hosts "$tree/etc/"
-[ ! -e /etc/apt/apt.conf ] || cp /etc/apt/apt.conf "$tree/etc/apt/"
+apt-config dump Acquire | grep -i proxy >"$tree/etc/apt/apt.conf.d/01proxy" || true
 mkdir -p "$tree/checkout"
 git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - |
   tar -xf - -C "$tree/checkout"
