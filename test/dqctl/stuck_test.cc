@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "fill.h"
@@ -177,24 +178,123 @@ TEST_CASE("stuck rules: slow consumers are reported differently from no consumer
   CHECK(has(only(seen).why, "no consumer runs"));
   CHECK(only(seen).level == Level::warning);
   seen.now.counts.totals.delivered = 1;
-  CHECK(only(seen).why == "consumers run, but fall behind");
+  CHECK(only(seen).why == "consumers run, but fall behind: it grows by 5.0/s (5.0/s arrive, 0/s are handled; over 1s)");
   seen.now.counts.oldest_due = kNow - 10min;
   CHECK(only(seen).level == Level::critical);
   seen.now.counts.oldest_due = kNow - 59s;
   CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
 }
 
-TEST_CASE("stuck rules: a backlog is measured by the rate of deliveries") {
+// A queue that was read twice, a minute apart.
+Evidence backlog(std::uint64_t before, std::uint64_t now, std::uint64_t delivered, std::uint64_t acked) {
   Evidence seen = evidence();
-  seen.now.counts.ready = 30'000;
+  seen.earlier.emplace().now = kNow - 60s;
+  seen.earlier->ready = before;
+  seen.now.counts.ready = now;
   seen.now.first_ready.emplace().id = "first";
-  seen.now.counts.totals.delivered = 100;
-  const StuckFinding finding = only(seen);
+  seen.now.counts.totals.delivered = delivered;
+  seen.now.counts.totals.acked = acked;
+  return seen;
+}
+
+TEST_CASE("stuck rules: a backlog that shrinks has the time at which the queue is empty, by the net rate") {
+  const StuckFinding finding = only(backlog(30'000, 25'800, 8400, 8400));  // 140/s done, 70/s arrive
   CHECK(std::string(finding.kind) == "backlog");
-  CHECK(finding.age == 300s);
-  CHECK(finding.level == Level::warning);
-  seen.now.counts.ready = 5000;
-  CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
+  CHECK(finding.level == Level::warning);  // a message that arrives now waits for 25,800 others: 3 minutes
+  REQUIRE(finding.pace.has_value());
+  CHECK(finding.pace->trend == dqctl::Trend::shrinks);
+  CHECK(finding.pace->net == doctest::Approx(-70));
+  CHECK(finding.age == 25'800s / 70 + 571ms);
+  CHECK(finding.what ==
+        "25,800 messages wait in ready and retry; it shrinks by 70/s, and is empty in 6m8s (70/s arrive, 140/s are "
+        "handled; over 1m)");
+  CHECK(::dqctl::diagnose(backlog(5000, 4000, 8400, 8400), "q", StuckOptions()).empty());
+}
+
+TEST_CASE("stuck rules: a backlog grows if more arrives than is handled, whether sent or delivered again") {
+  const StuckFinding sent = only(backlog(5000, 9800, 4200, 4200));  // 150/s arrive, 70/s are done
+  CHECK(sent.pace->trend == dqctl::Trend::grows);
+  CHECK_FALSE(sent.age.has_value());  // it is never empty
+  CHECK(has(sent.what, "it grows by 80/s (150/s arrive, 70/s are handled; over 1m)"));
+  Evidence seen = backlog(20'000, 15'000, 9000, 4200);  // 80 of 150 deliveries a second fail, and wait in unack
+  seen.now.counts.unack = 9800;
+  const StuckFinding failed = only(seen);
+  CHECK(failed.pace->trend == dqctl::Trend::grows);
+  CHECK(has(failed.what, "it grows by 80/s"));
+}
+
+TEST_CASE("stuck rules: a backlog holds if it changes by no more than chance") {
+  for (const std::uint64_t now : {9900U, 10'000U, 10'100U}) {
+    const StuckFinding finding = only(backlog(10'000, now, 6000, 6000));
+    CHECK(finding.pace->trend == dqctl::Trend::holds);
+    CHECK(has(finding.what, "it neither grows nor shrinks"));
+    CHECK_FALSE(finding.age.has_value());
+  }
+}
+
+TEST_CASE("stuck rules: the pace is of about a minute, or of as long as the queue was read") {
+  dqctl::FindingWatch watch;
+  dqctl::QueueState state;
+  CHECK_FALSE(watch.a_minute_ago().has_value());
+  for (int i = 0; i < 200; ++i) {
+    state.counts.now = kNow + i * 1s;
+    state.counts.ready = 20'000 + 80U * static_cast<unsigned>(i);
+    state.counts.totals.delivered = state.counts.totals.acked = 70U * static_cast<unsigned>(i);
+    state.first_ready.emplace().id = std::to_string(i);
+    watch.update("q", state);
+    const auto span = state.counts.now - watch.a_minute_ago()->now;
+    CHECK(span >= std::min(60s, i * 1s));
+    CHECK(span <= 65s);
+    if (i == 0) continue;
+    REQUIRE(watch.worst()->pace.has_value());
+    CHECK(watch.worst()->pace->trend == dqctl::Trend::grows);
+    CHECK(watch.worst()->pace->net == doctest::Approx(80));
+  }
+  state.counts.now += 10min;  // Redis was away: a reading that old is of no use
+  watch.update("q", state);
+  CHECK(watch.a_minute_ago()->now == state.counts.now);
+  state.counts.now -= 1h;
+  watch.update("q", state);
+  CHECK(watch.a_minute_ago()->now == state.counts.now);
+}
+
+TEST_CASE("stuck: a queue that gets more than its consumers handle grows, and shrinks when nothing arrives") {
+  test::empty_server();
+  test::send("q", test::numbered(500));
+  delayqueue::ConsumerOptions options;
+  options.prefetch = 0;
+  delayqueue::Consumer consumer(
+      test::server().url(), "q",
+      [](const auto&) {
+        std::this_thread::sleep_for(20ms);
+        return delayqueue::ack();
+      },
+      options);
+  consumer.start();
+  std::atomic<bool> stop{false};
+  std::thread sender([&] {
+    while (!stop) {
+      test::send("q", test::numbered(100));
+      std::this_thread::sleep_for(50ms);
+    }
+  });
+  const auto finding = [] {
+    const Ran ran = run({"stuck", "q", "--look", "2s", "--warn", "10ms", "--held", "1h", "-o", "json"});
+    CHECK(ran.code == 5);
+    return json(test::parse_json(ran.out).at("findings").at(0));
+  };
+  const json grows = finding();
+  stop = true;
+  sender.join();
+  CHECK(grows.at("kind") == "backlog");
+  CHECK(grows.at("trend") == "grows");
+  CHECK(grows.at("net_per_second") > 10);
+  CHECK(grows.at("age_ms").is_null());
+  const json shrinks = finding();
+  CHECK(shrinks.at("trend") == "shrinks");
+  CHECK(shrinks.at("net_per_second") < 0);
+  CHECK(shrinks.at("age_ms") > 0);
+  static_cast<void>(consumer.stop(0ms));
 }
 
 TEST_CASE("stuck rules: the worst finding comes first") {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
 
 #include "filter.h"
 
@@ -17,6 +19,9 @@ constexpr const char* kNoConsumer =
 constexpr std::size_t kReasonsShown = 3;
 constexpr std::size_t kHandlersShown = 3;
 constexpr std::size_t kReasonWidth = 60;
+constexpr std::chrono::minutes kPaceSpan{1};      // of the pace of a queue that is read again and again
+constexpr std::chrono::seconds kKeptApart{5};     // readings that are kept for it
+constexpr std::chrono::seconds kLongestSpan{90};  // of the pace: an older reading is of no use
 
 std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
   std::vector<std::pair<std::uint64_t, std::string>> order;
@@ -36,6 +41,24 @@ std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
 // Whether the first message of a list changed.
 bool moved(const std::optional<MessageInfo>& before, const std::optional<MessageInfo>& now) {
   return before && (!now || now->id != before->id);
+}
+
+// What consumers have to handle now or soon. dqctl drain waits until it is 0.
+std::uint64_t to_handle(const Counts& counts) { return counts.due + counts.ready + counts.unack + counts.retry; }
+
+// A change that may be chance counts as none: twice the standard deviation of random arrivals and ends, or a twentieth
+// of what was handled.
+bool may_be_chance(double change, double handled) {
+  const double events = std::max(0.0, 2 * handled + change);
+  return std::abs(change) <= std::max(2 * std::sqrt(events), handled / 20);
+}
+
+milliseconds as_span(double seconds) { return milliseconds(static_cast<long long>(std::min(seconds, 1e9) * 1000)); }
+
+std::string rate_text(double rate) {
+  char text[40];
+  std::snprintf(text, sizeof text, rate >= 9.95 || rate == 0 ? "%.0f" : "%.1f", rate);
+  return std::string(text) + "/s";
 }
 
 class Finder {
@@ -96,9 +119,11 @@ class Finder {
     finding.count = now_.due;
     finding.what =
         counted(now_.due, "message", "is", "are") + " due and not taken, the oldest for " + span_text(*finding.age);
+    if (consumers_active()) finding.pace = pace();
     finding.why = consumers_active()    ? "consumers run, but fall behind"
                   : evidence_.now.pause ? "the queue is paused, or no consumer runs"
                                         : kNoConsumer;
+    if (finding.pace) finding.why += ": " + finding.pace->text();
     finding.todo = consumers_active() ? "add consumers or concurrency"
                                       : "start a worker, and watch: " + command_text("stats", {queue_}, "--watch 2s");
     found_.push_back(finding);
@@ -150,21 +175,29 @@ class Finder {
     found_.push_back(finding);
   }
 
+  std::optional<Pace> pace() const { return pace_between(evidence_.earlier.value_or(evidence_.before.counts), now_); }
+
   void backlog(std::uint64_t count) {
-    const auto seconds = std::chrono::duration<double>(span_between(evidence_.before.counts.now, now_.now)).count();
-    const auto delivered = static_cast<double>(
-        now_.totals.delivered - std::min(now_.totals.delivered, evidence_.before.counts.totals.delivered));
-    if (delivered <= 0 || seconds <= 0) return;
-    const double left = static_cast<double>(count) * seconds / delivered;
     StuckFinding finding;
     finding.kind = "backlog";
     finding.count = count;
-    finding.age = milliseconds(static_cast<long long>(std::min(left, 1e9) * 1000));
-    finding.level = level_of(*finding.age);
+    finding.pace = pace();
+    if (!finding.pace || !finding.pace->wait) return;
+    finding.level = level_of(*finding.pace->wait);
     if (finding.level == Level::ok) return;
-    finding.what = counted(count, "message", "waits", "wait") + " in ready and retry: " + span_text(*finding.age) +
-                   " at the current pace";
-    finding.why = "more is sent than handled, or a lot came at once";
+    finding.age = finding.pace->empty_in;
+    finding.what = counted(count, "message", "waits", "wait") + " in ready and retry; " + finding.pace->text();
+    switch (finding.pace->trend) {
+      case Trend::shrinks:
+        finding.why = "a lot came at once, or more arrived for a while than was handled";
+        break;
+      case Trend::holds:
+        finding.why = "as much arrives as is handled, redeliveries included: the backlog stays";
+        break;
+      case Trend::grows:
+        finding.why = "more arrives than is handled, redeliveries included";
+        break;
+    }
     finding.todo = "add consumers or concurrency";
     found_.push_back(finding);
   }
@@ -288,6 +321,44 @@ const char* to_string(Level level) {
   return level == Level::critical ? "critical" : level == Level::warning ? "warning" : "ok";
 }
 
+const char* to_string(Trend trend) {
+  return trend == Trend::shrinks ? "shrinks" : trend == Trend::holds ? "holds" : "grows";
+}
+
+std::optional<Pace> pace_between(const Counts& before, const Counts& now) {
+  const auto& then = before.totals;
+  const auto& totals = now.totals;
+  const auto handled_of = [](const delayqueue::Totals& all) {
+    return all.acked + all.dead_lettered + all.expired + all.cancelled + all.purged;
+  };
+  Pace pace;
+  pace.span = span_between(before.now, now.now);
+  if (pace.span.count() <= 0 || totals.delivered < then.delivered || handled_of(totals) < handled_of(then)) return {};
+  const double seconds = std::chrono::duration<double>(pace.span).count();
+  const auto left = static_cast<double>(to_handle(now));
+  const double change = left - static_cast<double>(to_handle(before));
+  const auto handled = static_cast<double>(handled_of(totals) - handled_of(then));
+  // A consumer takes many messages at once, so in a short span it may handle messages and take none.
+  const double taken = std::max(handled, static_cast<double>(totals.delivered - then.delivered));
+  pace.net = change / seconds;
+  pace.handled = handled / seconds;
+  pace.arrived = std::max(0.0, pace.net + pace.handled);
+  if (!may_be_chance(change, handled)) pace.trend = change < 0 ? Trend::shrinks : Trend::grows;
+  if (pace.trend == Trend::shrinks) pace.empty_in = as_span(left / -pace.net);
+  const auto waiting = static_cast<double>(now.due + now.ready + now.retry);
+  if (taken > 0) pace.wait = as_span(waiting * seconds / taken);
+  return pace;
+}
+
+std::string Pace::text() const {
+  std::string text = trend == Trend::grows   ? "it grows by " + rate_text(net)
+                     : trend == Trend::holds ? "it neither grows nor shrinks"
+                                             : "it shrinks by " + rate_text(-net);
+  if (empty_in) text += ", and is empty in " + span_text(*empty_in);
+  return text + " (" + rate_text(arrived) + " arrive, " + rate_text(handled) + " are handled; over " + span_text(span) +
+         ")";
+}
+
 std::vector<StuckFinding> diagnose(const Evidence& evidence, const std::string& queue, const StuckOptions& options) {
   return Finder(evidence, queue, options).run();
 }
@@ -298,11 +369,29 @@ void FindingWatch::update(const std::string& queue, const QueueState& now) {
   const bool is_late_enough = apart >= *options.interval;
   if (is_late_enough) {
     options.interval = apart;
-    const std::vector<StuckFinding> found = diagnose({*previous_, now}, queue, options);
+    Evidence evidence;
+    evidence.before = *previous_;
+    evidence.now = now;
+    evidence.earlier = a_minute_ago();
+    const std::vector<StuckFinding> found = diagnose(evidence, queue, options);
     worst_ = found.empty() ? StuckFinding() : found.front();
   }
   // After Redis' clock was set back, the comparison starts over with this reading.
   if (!previous_ || is_late_enough || apart.count() < 0) previous_ = now;
+  keep(now.counts);
+}
+
+std::optional<Counts> FindingWatch::a_minute_ago() const {
+  return minute_.empty() ? std::nullopt : std::optional(minute_.front());
+}
+
+void FindingWatch::keep(const Counts& now) {
+  const auto age_of = [&](const Counts& one) { return span_between(one.now, now.now); };
+  if (!minute_.empty() && age_of(minute_.back()).count() < 0) minute_.clear();
+  if (minute_.empty() || age_of(minute_.back()) >= kKeptApart) minute_.push_back(now);
+  while (age_of(minute_.front()) > kLongestSpan || (minute_.size() > 1 && age_of(minute_[1]) >= kPaceSpan)) {
+    minute_.pop_front();
+  }
 }
 
 }  // namespace dqctl

@@ -4,6 +4,7 @@
 #include <delayqueue/inspector.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,11 +18,30 @@ namespace dqctl {
 enum class Level { ok, warning, critical };
 const char* to_string(Level level);
 
+enum class Trend { shrinks, holds, grows };
+const char* to_string(Trend trend);
+
+// How fast a queue is handled. The net rate is that of the messages that are due, in ready, unack or retry: so it
+// includes what arrives, and what is delivered again.
+struct Pace {
+  milliseconds span{};  // between the readings that it is computed from
+  Trend trend = Trend::holds;
+  double net = 0, arrived = 0, handled = 0;  // messages per second; handled: acknowledged, dead letters, removed
+  std::optional<milliseconds> empty_in{};    // only if it shrinks
+  std::optional<milliseconds> wait{};        // of a message that arrives now; unset: none was handled
+
+  std::string text() const;  // "it grows by 80/s (150/s arrive, 70/s are handled; over 1m)"
+};
+
+// Unset: the readings are not some time apart, or the statistics were set back in between.
+std::optional<Pace> pace_between(const delayqueue::Counts& before, const delayqueue::Counts& now);
+
 struct StuckFinding {
   const char* kind = "";  // due, lease_ended, not_taken, slow, backlog, held, paused, hot_retries, no_body, dead
   Level level = Level::ok;
   std::uint64_t count = 0;
   std::optional<milliseconds> age{};
+  std::optional<Pace> pace{};  // of due and backlog, if consumers run
   std::string what{};
   std::string why{};
   std::string todo{};
@@ -52,9 +72,10 @@ std::optional<milliseconds> oldest_of(const QueueState& state);
 // Two readings of a queue, some time apart.
 struct Evidence {
   QueueState before{}, now{};
-  std::uint64_t held_throughout = 0;   // of the first in unack: held by the same delivery at both readings
-  std::string held_id{};               // one of them
-  std::vector<HeldMessage> running{};  // that handlers have been working on for too long; the longest first
+  std::optional<delayqueue::Counts> earlier{};  // the reading that the pace is computed from; unset: `before`
+  std::uint64_t held_throughout = 0;            // of the first in unack: held by the same delivery at both readings
+  std::string held_id{};                        // one of them
+  std::vector<HeldMessage> running{};           // that handlers have been working on for too long; the longest first
   Sample sample{};
 };
 
@@ -82,9 +103,15 @@ class FindingWatch {
   // The worst finding of the last comparison; with Level::ok nothing is stuck. Unset: there was no comparison yet.
   const std::optional<StuckFinding>& worst() const { return worst_; }
 
+  // The oldest reading that is known of about the last minute, for a Pace. Unset: there is none.
+  std::optional<delayqueue::Counts> a_minute_ago() const;
+
  private:
+  void keep(const delayqueue::Counts& now);
+
   std::optional<QueueState> previous_{};
   std::optional<StuckFinding> worst_{};
+  std::deque<delayqueue::Counts> minute_{};  // readings some seconds apart, the oldest first
 };
 
 }  // namespace dqctl

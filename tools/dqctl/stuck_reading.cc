@@ -139,6 +139,8 @@ Object finding_object(const StuckFinding& finding) {
   Object object;
   object.add("kind", finding.kind).add("level", to_string(finding.level)).add("count", finding.count);
   object.add("age_ms", finding.age ? std::optional(finding.age->count()) : std::nullopt);
+  finding.pace ? object.add("trend", to_string(finding.pace->trend)) : object.add_null("trend");
+  object.add("net_per_second", finding.pace ? std::optional(finding.pace->net) : std::nullopt);
   object.add("what", finding.what).add("why", finding.why).add("do", finding.todo);
   finding.example.empty() ? object.add_null("example") : object.add("example", finding.example);
   return object;

@@ -117,7 +117,7 @@ void add_stuck(Cli& cli, Context& context) {
   command.argument("QUEUE", args->queue, "Its name; without it all queues, one line each, the worst first", false)
       .duration("--warn", args->options.warn, "Messages that wait longer are a warning (1m)")
       .duration("--crit", args->options.crit, "Messages that wait longer are critical (10m)")
-      .duration("--look", args->options.interval, "How long to watch whether anything moves (1s)")
+      .duration("--look", args->options.interval, "How long to watch what moves, and at what pace (1s)")
       .duration("--held", args->options.held,
                 "A message that one delivery holds this long is a warning (as --warn). Of consumers that do not "
                 "register, it needs a --look as long")

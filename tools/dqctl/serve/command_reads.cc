@@ -39,12 +39,13 @@ std::string CommandReads::answer(const std::string& what, Steady::duration lifet
   return (kept_[what] = std::move(kept)).text;
 }
 
-std::string CommandReads::stuck(const std::string& queue) {
+std::string CommandReads::stuck(const std::string& queue, const std::optional<delayqueue::Counts>& earlier) {
   return answer("stuck " + queue, kSlowLifetime, [&] {
     const StuckOptions options;
-    const std::vector<StuckReading> readings = read_stuck(context_, {queue}, options);
+    std::vector<StuckReading> readings = read_stuck(context_, {queue}, options);
     if (readings.empty()) throw HttpError(503, "cannot answer: the server ends");
-    const StuckReading& reading = readings.front();
+    StuckReading& reading = readings.front();
+    reading.evidence.earlier = earlier;
     if (reading.error) throw Failure(reading.error->code, reading.error->text);
     const std::vector<StuckFinding> findings = findings_of(reading, options);
     return stuck_object(queue, findings.empty() ? Level::ok : findings.front().level, findings).text();

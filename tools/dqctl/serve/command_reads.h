@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,8 +27,8 @@ class CommandReads {
 
   // The documents of dqctl stuck QUEUE, dqctl reasons QUEUE and dqctl workers, and the text of dqctl metrics of these
   // queues (none: of all); they are the same in all calls. They throw HttpError, Failure, std::invalid_argument and
-  // delayqueue::Error.
-  std::string stuck(const std::string& queue);
+  // delayqueue::Error. earlier: a reading of the queue that a Pace is computed from; unset: that of this call.
+  std::string stuck(const std::string& queue, const std::optional<delayqueue::Counts>& earlier);
   std::string dead_reasons(const std::string& queue);
   std::string workers();
   std::string metrics(const std::vector<std::string>& queues);

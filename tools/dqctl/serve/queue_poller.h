@@ -30,8 +30,9 @@ struct QueueReading {
   QueueState state{};
   std::optional<TotalRates> rates{};  // unset: there was no reading before
   std::optional<StuckFinding> worst{};
-  std::string error{};       // why the queue could not be read; the fields above are then unset
-  bool unreachable = false;  // the error is a failed connection
+  std::optional<delayqueue::Counts> a_minute_ago{};  // see FindingWatch
+  std::string error{};                               // why the queue could not be read; the fields above are then unset
+  bool unreachable = false;                          // the error is a failed connection
 };
 
 // All queues. Never changes once it is published.

@@ -176,7 +176,10 @@ std::optional<HttpAnswer> Routes::about_queue(const Path& path, const HttpReques
   const bool is_stuck = what == "stuck";
   if (!is_stuck && what != "dead-reasons") return std::nullopt;
   parts_.reads.existing(name);
-  return json_answer(is_stuck ? parts_.command_reads.stuck(name) : parts_.command_reads.dead_reasons(name));
+  if (!is_stuck) return json_answer(parts_.command_reads.dead_reasons(name));
+  const auto readings = parts_.poller.last();
+  const QueueReading* reading = readings->find(name);
+  return json_answer(parts_.command_reads.stuck(name, reading != nullptr ? reading->a_minute_ago : std::nullopt));
 }
 
 HttpAnswer Routes::change(const HttpRequest& request) const {
