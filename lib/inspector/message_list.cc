@@ -60,6 +60,7 @@ MessageInfo info_of(store::Entry entry, State state, unsigned partition) {
   info.state = state;
   info.at = store::from_us(entry.score_us);
   info.sent = store::time_of_id(info.id);
+  if (state == State::retry) info.waits_since = store::from_us(entry.last_end_us);
   info.held = state == State::unack && entry.score_us && store::is_lease(*entry.score_us);
   // attempts has no entry for a first delivery: a message in unack or dead without an entry was delivered once.
   const bool once = entry.deliveries == 0 && !entry.undelivered && (state == State::unack || state == State::dead);

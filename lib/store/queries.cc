@@ -35,8 +35,17 @@ std::optional<int> as_retries(Reply reply) {
 // Reads score, retries, attempts and reason from position `at` on.
 Entry as_entry(std::string id, Reply reply, std::size_t at) {
   const std::string_view attempts = reply[at + 2].text();
-  return {std::move(id),           as_time(reply[at]), as_retries(reply[at + 1]),
-          deliveries_of(attempts), attempts == "0",    as_text(reply[at + 3])};
+  Entry entry;
+  entry.id = std::move(id);
+  entry.score_us = as_time(reply[at]);
+  entry.retries = as_retries(reply[at + 1]);
+  entry.deliveries = deliveries_of(attempts);
+  entry.undelivered = attempts == "0";
+  if (const auto space = attempts.find(' '); space != std::string_view::npos) {
+    entry.last_end_us = time_of_score(attempts.substr(space + 1));
+  }
+  entry.reason = as_text(reply[at + 3]);
+  return entry;
 }
 
 QueueCounts as_counts(Reply reply) {

@@ -223,6 +223,38 @@ TEST_CASE("serve: queues and messages have the figures that are in Redis") {
   served.json("/nothing", 404);
 }
 
+TEST_CASE("serve: a queue is late by what waits in any state, so that the order by it shows the worst queues") {
+  test::empty_server();
+  test::send("later", {"x"}, 1h);
+  test::send("ready", test::numbered(3));
+  const std::string id = test::send("retry", {"x"}, 1h).front();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto ended = std::chrono::duration_cast<std::chrono::microseconds>(now - 30min).count();
+  test::redis().cmd({"LPUSH", "dp:retry:retry", id});
+  test::redis().cmd({"ZREM", "dp:retry:pending", id});
+  test::redis().cmd({"HSET", "dp:retry:attempts", id, "1 " + std::to_string(ended)});
+  test::send("due", {"x"}, 1h);
+  test::rewind("dp:due", 1h + 5min);
+  test::hold("lease", -10min);
+  std::this_thread::sleep_for(20ms);
+  const Served served;
+  const auto late = [&](const std::string& queue) {
+    const json row = served.json("/api/queues/" + queue);
+    CHECK(row.at("oldest_ms") == row.at("lateness_ms"));
+    return row.at("lateness_ms");
+  };
+  CHECK(late("later").is_null());
+  CHECK(late("ready") >= 20);
+  CHECK(late("ready") < 300'000);
+  const auto about = [](const json& ms, std::chrono::minutes span) {
+    const auto least = std::chrono::milliseconds(span).count();
+    return ms >= least - 1000 && ms < least + 240'000;
+  };
+  CHECK(about(late("due"), 5min));
+  CHECK(about(late("lease"), 10min));
+  CHECK(about(late("retry"), 30min));
+}
+
 TEST_CASE("serve: consumers are those of dqctl workers, and metrics are those of dqctl metrics") {
   test::empty_server();
   delayqueue::ConsumerOptions options;

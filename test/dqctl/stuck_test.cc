@@ -258,6 +258,53 @@ TEST_CASE("stuck rules: the pace is of about a minute, or of as long as the queu
   CHECK(watch.a_minute_ago()->now == state.counts.now);
 }
 
+TEST_CASE("stuck rules: how long the oldest message waits, in each state where messages wait") {
+  dqctl::QueueState state;
+  state.counts.now = kNow;
+  CHECK_FALSE(dqctl::oldest_of(state).has_value());
+  state.counts.oldest_due = kNow + 1h;  // of pending, not due yet
+  state.counts.oldest_lease = kNow + 1h;
+  CHECK_FALSE(dqctl::oldest_of(state).has_value());
+  state.first_ready.emplace().sent = kNow - 10s;  // when it was due is not known
+  CHECK(dqctl::oldest_of(state) == 10s);
+  state.counts.oldest_ready = kNow - 7s;
+  CHECK(dqctl::oldest_of(state) == 7s);
+  state.first_retry.emplace().sent = kNow - 20s;
+  CHECK(dqctl::oldest_of(state) == 20s);
+  state.first_retry->waits_since = kNow - 9s;
+  CHECK(dqctl::oldest_of(state) == 9s);
+  state.counts.overdue = 1;
+  state.counts.oldest_lease = kNow - 11s;
+  CHECK(dqctl::oldest_of(state) == 11s);
+  state.counts.due = 1;
+  state.counts.oldest_due = kNow - 12s;
+  CHECK(dqctl::oldest_of(state) == 12s);
+}
+
+TEST_CASE("stuck rules: the wait in ready does not begin at 0 when the message that shows it is taken") {
+  dqctl::FindingWatch watch;
+  dqctl::QueueState state;
+  const auto read = [&](std::chrono::seconds at, std::optional<std::chrono::seconds> probe) {
+    state.counts.now = kNow + at;
+    state.counts.oldest_ready.reset();
+    if (probe) state.counts.oldest_ready = kNow + *probe;
+    watch.update("q", state);
+    return watch.oldest();
+  };
+  state.first_ready.emplace().sent = kNow - 1h;
+  CHECK(read(5s, 0s) == 5s);
+  CHECK(read(300s, 0s) == 300s);
+  CHECK(read(301s, 301s) == 300s);
+  CHECK(read(500s, 301s) == 300s);
+  CHECK(read(601s, 301s) == 300s);
+  CHECK(read(621s, 301s) == 320s);
+  CHECK(read(622s, 622s) == 320s);
+  state.first_ready.reset();
+  CHECK_FALSE(read(623s, {}).has_value());
+  state.first_ready.emplace();
+  CHECK(read(625s, 624s) == 1s);
+}
+
 TEST_CASE("stuck: a queue that gets more than its consumers handle grows, and shrinks when nothing arrives") {
   test::empty_server();
   test::send("q", test::numbered(500));

@@ -182,6 +182,20 @@ TEST_CASE("find: returns all fields of a message, in each state") {
   CHECK(!backoff.held);
   CHECK(backoff.reason == "why");
 
+  CHECK(!backoff.waits_since);
+  redis().cmd({"ZADD", queue.base + ":unack", "1000", id});  // its backoff has ended
+  redis().cmd({"SET", queue.base + ":paused", ""});
+  const auto other = queue.consumer([](const Message&) { return ack(); });
+  other->start();
+  REQUIRE(eventually([&] { return queue.inspector.counts().retry == 1; }));
+  CHECK(other->stop());
+  for (const MessageInfo& waiting : {*queue.inspector.find(id), queue.inspector.list(State::retry).messages.front()}) {
+    CHECK(waiting.state == State::retry);
+    CHECK(waiting.waits_since == system_clock::time_point(1000s));
+  }
+  redis().cmd({"DEL", queue.base + ":paused"});
+  CHECK(queue.admin.cancel({id}).front() == State::retry);
+
   const std::string dead = make_dead_letters(queue, 1).front();
   const MessageInfo dead_info = *queue.inspector.find(dead);
   CHECK(dead_info.state == State::dead);

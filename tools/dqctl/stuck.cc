@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "filter.h"
 
@@ -308,12 +309,14 @@ QueueState read_state(delayqueue::Inspector& inspector) {
 
 std::optional<milliseconds> oldest_of(const QueueState& state) {
   const Counts& counts = state.counts;
-  if (counts.due > 0 && counts.oldest_due) return age_between(*counts.oldest_due, counts.now);
   std::optional<milliseconds> oldest;
-  for (const auto* first : {&state.first_ready, &state.first_retry}) {
-    if (!*first || !(*first)->sent) continue;
-    oldest = std::max(oldest.value_or(milliseconds(0)), age_between(*(*first)->sent, counts.now));
-  }
+  const auto add = [&](const std::optional<Time>& since) {
+    if (since) oldest = std::max(oldest.value_or(milliseconds(0)), age_between(*since, counts.now));
+  };
+  if (counts.due > 0) add(counts.oldest_due);
+  if (counts.overdue > 0) add(counts.oldest_lease);
+  if (state.first_ready) add(counts.oldest_ready ? counts.oldest_ready : state.first_ready->sent);
+  if (state.first_retry) add(state.first_retry->waits_since ? state.first_retry->waits_since : state.first_retry->sent);
   return oldest;
 }
 
@@ -379,6 +382,17 @@ void FindingWatch::update(const std::string& queue, const QueueState& now) {
   // After Redis' clock was set back, the comparison starts over with this reading.
   if (!previous_ || is_late_enough || apart.count() < 0) previous_ = now;
   keep(now.counts);
+  update_oldest(now);
+}
+
+void FindingWatch::update_oldest(const QueueState& now) {
+  oldest_ = oldest_of(now);
+  const std::optional<Time>& probe = now.counts.oldest_ready;
+  if (probe != probe_) last_probe_waited_ = std::exchange(probe_waited_, milliseconds(0));
+  probe_ = probe;
+  if (probe) probe_waited_ = age_between(*probe, now.counts.now);
+  if (!now.first_ready) probe_waited_ = last_probe_waited_ = milliseconds(0);
+  if (probe) oldest_ = std::max(oldest_.value_or(milliseconds(0)), last_probe_waited_);
 }
 
 std::optional<Counts> FindingWatch::a_minute_ago() const {

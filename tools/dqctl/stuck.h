@@ -66,7 +66,9 @@ struct QueueState {
 };
 QueueState read_state(delayqueue::Inspector& inspector);
 
-// The age of the oldest waiting message. For ready and retry only the time of sending is known. Unset: none waits.
+// For how long the oldest message has waited: since it was due, or since its lease or backoff ended. Of ready that is
+// known of one message only, so it may be longer (see Counts::oldest_ready). If it is not known, it counts since the
+// message was sent. Unset: none waits.
 std::optional<milliseconds> oldest_of(const QueueState& state);
 
 // Two readings of a queue, some time apart.
@@ -103,14 +105,23 @@ class FindingWatch {
   // The worst finding of the last comparison; with Level::ok nothing is stuck. Unset: there was no comparison yet.
   const std::optional<StuckFinding>& worst() const { return worst_; }
 
+  // oldest_of() the last reading. Of messages in ready at least for how long one of them had waited that was in ready
+  // before: Counts::oldest_ready begins at 0 when its message is taken.
+  const std::optional<milliseconds>& oldest() const { return oldest_; }
+
   // The oldest reading that is known of about the last minute, for a Pace. Unset: there is none.
   std::optional<delayqueue::Counts> a_minute_ago() const;
 
  private:
   void keep(const delayqueue::Counts& now);
+  void update_oldest(const QueueState& now);
 
   std::optional<QueueState> previous_{};
   std::optional<StuckFinding> worst_{};
+  std::optional<milliseconds> oldest_{};
+  std::optional<Time> probe_{};              // Counts::oldest_ready of the last reading
+  milliseconds probe_waited_{0};             // its age then
+  milliseconds last_probe_waited_{0};        // the same of the message before it
   std::deque<delayqueue::Counts> minute_{};  // readings some seconds apart, the oldest first
 };
 

@@ -63,6 +63,9 @@ struct MessageInfo {
   unsigned partition = 0;             // where the message is: see partitions.h
   Headers headers{};
   bool headers_damaged = false;  // true: the stored headers cannot be read, and `headers` is empty, as for the handler
+  // retry: since when it waits for another delivery: its lease or backoff ended then. Unset in the other states, and if
+  // a Go worker has moved it to retry.
+  std::optional<std::chrono::system_clock::time_point> waits_since{};
 };
 
 }  // namespace delayqueue

@@ -781,7 +781,7 @@ function countsOf(address, details) {
     states.map(([id, label]) => box(link(queueLink(address, `/messages?state=${id}`), label), number(row[id]),
       notes[id])),
     box('In/min', perMinute(meanRate(row, 'sent')), 'sent'), box('Out/min', perMinute(meanRate(row, 'acked')), 'acked'),
-    box('Late', duration(row.lateness_ms), row.lateness_ms === null ? 'nothing is due' : 'the oldest that is due'));
+    box('Late', duration(row.lateness_ms), row.lateness_ms === null ? 'none waits' : 'the oldest that waits'));
 }
 
 function findingsOf(address, findings) {

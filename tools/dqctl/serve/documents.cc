@@ -16,11 +16,6 @@ std::optional<milliseconds::rep> in_ms(const std::optional<milliseconds>& span) 
   return span ? std::optional(span->count()) : std::nullopt;
 }
 
-std::optional<milliseconds> lateness_of(const Counts& counts) {
-  if (counts.due == 0 || !counts.oldest_due) return std::nullopt;
-  return age_between(*counts.oldest_due, counts.now);
-}
-
 Object rates_object(const TotalRates& rates) {
   Object object;
   for (std::size_t i = 0; i < kTotals.size(); ++i) object.add(kTotals[i].name, rates[i]);
@@ -58,7 +53,7 @@ Object queue_fields(const QueueReading& reading, std::size_t history_minutes) {
   if (const auto& pause = reading.state.pause)
     object.add("paused_why", pause->reason).add("paused_until", pause->until);
   object.add("oldest_due", counts.oldest_due).add("oldest_lease", counts.oldest_lease);
-  object.add("lateness_ms", in_ms(lateness_of(counts))).add("oldest_ms", in_ms(oldest_of(reading.state)));
+  object.add("lateness_ms", in_ms(reading.oldest)).add("oldest_ms", in_ms(reading.oldest));
   object.add("partitions", counts.partitions);
   reading.rates ? object.add("rates", rates_object(*reading.rates)) : object.add_null("rates");
   if (reading.worst) {

@@ -171,6 +171,7 @@ std::shared_ptr<const QueueReading> QueuePoller::read_queue(const std::string& n
     reading->rates = update_rates(place->second, is_first, reading->state.counts);
     place->second.findings.update(name, reading->state);
     reading->worst = place->second.findings.worst();
+    reading->oldest = place->second.findings.oldest();
     reading->a_minute_ago = place->second.findings.a_minute_ago();
     history_.add(name, std::chrono::system_clock::now(), reading->state.counts);
   });

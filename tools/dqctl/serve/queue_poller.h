@@ -30,9 +30,10 @@ struct QueueReading {
   QueueState state{};
   std::optional<TotalRates> rates{};  // unset: there was no reading before
   std::optional<StuckFinding> worst{};
-  std::optional<delayqueue::Counts> a_minute_ago{};  // see FindingWatch
-  std::string error{};                               // why the queue could not be read; the fields above are then unset
-  bool unreachable = false;                          // the error is a failed connection
+  std::optional<milliseconds> oldest{};  // see FindingWatch, as the next
+  std::optional<delayqueue::Counts> a_minute_ago{};
+  std::string error{};       // why the queue could not be read; the fields above are then unset
+  bool unreachable = false;  // the error is a failed connection
 };
 
 // All queues. Never changes once it is published.

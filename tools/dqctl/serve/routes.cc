@@ -214,6 +214,7 @@ HttpAnswer Routes::queue(const std::string& name) const {
     if (reading == nullptr) {
       own.queue = name;
       own.state = read_state(*inspector);
+      own.oldest = oldest_of(own.state);
       reading = &own;
     }
     if (reading->error.empty()) {

@@ -173,9 +173,9 @@ QueueSnapshot Poller::read_queue(const std::string& name) {
   try {
     const QueueState state = read_state(context_.inspector(name));
     seen.counts = state.counts;
-    seen.oldest = oldest_of(state);
     seen.rates = update_rates(name, seen.counts, seen.history);
     seen.finding = update_finding(name, state);
+    seen.oldest = previous_[name].findings.oldest();
   } catch (const delayqueue::ConnectionError& error) {
     seen.error = error.what();
     seen.unreachable = true;

@@ -32,7 +32,7 @@ struct Rates {
 struct QueueSnapshot {
   std::string name{};
   delayqueue::Counts counts{};
-  std::optional<milliseconds> oldest{};  // age of the oldest waiting message: since it was due, else since it was sent
+  std::optional<milliseconds> oldest{};  // for how long the oldest message has waited; see FindingWatch
   std::string finding{};                 // worst finding of dqctl stuck, with its level; empty: none
   std::optional<Rates> rates{};
   std::vector<double> history{};  // acked per second, latest last
