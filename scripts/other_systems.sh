@@ -59,6 +59,8 @@ git ls-files -z --cached --others --exclude-standard | tar --null --ignore-faile
 
 echo "other_systems: $release: $*"
 status=0
+# In braces: bash reads all of it before it runs, so that a change of this file meanwhile does no harm.
+{
 # shellcheck disable=SC2016  # the inner shell expands the variables
 unshare --mount --pid --fork --kill-child --propagation private sh -euc '
   tree=$1; shift
@@ -69,3 +71,4 @@ unshare --mount --pid --fork --kill-child --propagation private sh -euc '
   exec chroot "$tree" /usr/bin/env -C /checkout HOME=/root TERM=dumb "$@"' sh "$tree" "$@" || status=$?
 echo "other_systems: $release: exit code $status"
 exit $status
+}
