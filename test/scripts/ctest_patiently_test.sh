@@ -1,7 +1,9 @@
 #!/bin/sh
 # scripts/ctest_patiently on a project of a few tests, with what fails as asked for.
+#   ctest_patiently_test.sh SCRIPT GENERATOR
 set -eu
 patiently=$1
+export CMAKE_GENERATOR="$2"  # CMake's default is make, which need not be installed
 unset DELAYQUEUE_TEST_NOTES  # of the run that this test is a part of
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
