@@ -120,7 +120,8 @@ void Connection::write(const std::vector<std::string_view>& pieces) {
   if (broken_) fail("cannot write to " + where_ + ": the connection is already broken");
   broken_ = true;  // until all bytes are written
   try {
-    transport_->write(pieces, Clock::now() + command_timeout_);
+    Patience patience(command_timeout_);
+    transport_->write(pieces, patience);
   } catch (const ConnectionError& e) {
     const ReplyPtr last = drain_final_error();
     if (last == nullptr) throw;
@@ -136,7 +137,8 @@ ReplyPtr Connection::drain_final_error() {
   try {
     for (int pieces = 0; pieces < 16; ++pieces) {
       while (ReplyPtr reply = parse()) last = Reply(reply.get()).is_error() ? std::move(reply) : nullptr;
-      fill(Clock::now());
+      Patience none(Clock::now());
+      fill(none);
     }
   } catch (const ConnectionError&) {  // no more bytes
   }
@@ -189,27 +191,26 @@ Connection& Connection::follow(const Redirection& redirection) {
 
 ReplyPtr Connection::read(milliseconds longer) {
   if (broken_) fail("cannot read from " + where_ + ": the connection is already broken");
-  return read_by(Clock::now() + command_timeout_ + longer);
+  Patience patience(command_timeout_, Clock::now() + longer);
+  return read_within(patience);
 }
 
 ReplyPtr Connection::read_arrived(milliseconds longer) {
   if (broken_) fail("cannot read from " + where_ + ": the connection is already broken");
   if (ReplyPtr reply = parse()) return reply;
-  if (!due_) due_ = Clock::now() + command_timeout_ + longer;
-  while (fill_arrived()) {
+  if (!waits_) waits_.emplace(command_timeout_, Clock::now() + longer);
+  while (fill_arrived(*waits_)) {
     if (ReplyPtr reply = parse()) return reply;
-    if (Clock::now() >= *due_) break;  // the server may send without end
+    if (Clock::now() >= waits_->due()) break;
   }
-  return Clock::now() < *due_ ? nullptr : read_by(*due_);
+  return Clock::now() < waits_->due() ? nullptr : read_within(*waits_);
 }
 
-ReplyPtr Connection::read_by(Deadline deadline) {
+ReplyPtr Connection::read_within(Patience& patience) {
   for (bool begun = false;; begun = true) {
     if (ReplyPtr reply = parse()) return reply;
-    if (begun && Clock::now() >= deadline) {
-      fail("the answer of " + where_ + " is incomplete after the timeout");
-    }
-    fill(deadline);
+    if (begun && Clock::now() >= patience.due()) fail(patience.failure(where_));
+    fill(patience);
   }
 }
 
@@ -217,7 +218,8 @@ ReplyPtr Connection::read_until(Deadline deadline) {
   for (;;) {
     if (ReplyPtr reply = parse()) return reply;
     if (!transport_->readable(deadline)) return nullptr;
-    fill(Clock::now() + command_timeout_);
+    Patience patience(command_timeout_);
+    fill(patience);
     if (Clock::now() >= deadline) return parse();  // the server may send without end
   }
 }
@@ -227,7 +229,8 @@ ReplyPtr Connection::parse() {
   if (redisReaderGetReply(reader_.get(), &reply) == REDIS_OK) {
     if (reply != nullptr) {
       elements_ = 0;
-      due_.reset();
+      arrival_ = waits_ && waits_->bytes() > 0 ? Clock::now() - waits_->first_byte() : Clock::duration();
+      waits_.reset();
     }
     return ReplyPtr(static_cast<redisReply*>(reply));
   }
@@ -239,22 +242,40 @@ ReplyPtr Connection::parse() {
   fail("the server at " + where_ + " does not speak Redis' protocol: " + escaped(reader_->errstr));
 }
 
-void Connection::fill(Deadline deadline) {
+void Connection::fill(Patience& patience) {
   check_unread();
   broken_ = true;
-  const std::size_t size = transport_->read(buffer_.get(), kBuffer, deadline);
+  std::size_t size = 0;
+  try {
+    size = transport_->read(buffer_.get(), kBuffer, patience);
+  } catch (const ConnectionError& e) {
+    rethrow(e, patience);
+  }
   broken_ = false;
   feed(size);
 }
 
 // Returns false if no bytes have arrived.
-bool Connection::fill_arrived() {
+bool Connection::fill_arrived(Patience& patience) {
   check_unread();
   broken_ = true;
-  const std::size_t size = transport_->read_arrived(buffer_.get(), kBuffer);
+  std::size_t size = 0;
+  try {
+    size = transport_->read_arrived(buffer_.get(), kBuffer);
+  } catch (const ConnectionError& e) {
+    rethrow(e, patience);
+  }
   broken_ = false;
+  if (size == 0) return false;
+  patience.moved(size);
   feed(size);
-  return size > 0;
+  return true;
+}
+
+// Adds how much of the answer had arrived when the connection failed.
+void Connection::rethrow(const ConnectionError& e, const Patience& patience) const {
+  if (patience.bytes() == 0 || Clock::now() >= patience.due()) throw;
+  throw ConnectionError(std::string(e.what()) + ", after " + std::to_string(patience.bytes()) + " bytes of an answer");
 }
 
 void Connection::check_unread() {
@@ -276,7 +297,8 @@ ReplyPtr Connection::ask(std::string_view request, Deadline deadline) {
     if (ReplyPtr last = drain_final_error()) return last;
     throw;
   }
-  return read_by(deadline);
+  Patience patience(deadline);
+  return read_within(patience);
 }
 
 void Connection::log_in(const Login& login, Deadline deadline) {

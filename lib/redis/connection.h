@@ -85,15 +85,25 @@ class Connection {
   void write(std::string_view bytes) { write(std::vector<std::string_view>{bytes}); }
   void write(const std::vector<std::string_view>& pieces);
 
-  // The next answer; an error of Redis is returned as an answer, too. The whole answer must arrive within the command
-  // timeout plus `longer`. Memory is allocated only for bytes that have arrived, and for arrays of bounded size and
-  // depth: see kMostElements, kMostNested and kMostUnread. So a hostile server cannot exhaust it.
+  // The next answer; an error of Redis is returned as an answer, too. The command timeout is for silence: see Patience.
+  // It begins `longer` from now: what the server needs for the request, and the request to arrive there.
+  // Memory is allocated only for bytes that have arrived, and for arrays of bounded size and depth: see kMostElements,
+  // kMostNested and kMostUnread. So a hostile server cannot exhaust it.
   ReplyPtr read(milliseconds longer = milliseconds(0));
 
   // The same without waiting: null if the answer has not arrived completely. due() is then the time by which it must:
   // at the first call after it this throws what read() throws.
   ReplyPtr read_arrived(milliseconds longer = milliseconds(0));
-  Deadline due() const { return *due_; }
+  Deadline due() const { return waits_->due(); }
+
+  // Bytes that have arrived of the answer that read_arrived() waits for.
+  std::size_t arriving() const { return waits_ ? waits_->bytes() : 0; }
+
+  // How long the last answer that read_arrived() returned was arriving, from its first byte on.
+  Clock::duration arrival() const { return arrival_; }
+
+  // While read_arrived() waits for an answer: when its last byte arrived, or the waiting began. Else the present time.
+  Deadline silent_since() const { return waits_ ? waits_->silent_since() : Clock::now(); }
 
   // The next answer, or null if none arrives before the deadline. For subscriptions, where silence is normal.
   ReplyPtr read_until(Deadline deadline);
@@ -166,10 +176,11 @@ class Connection {
   Connection(Tls* tls, Deadline deadline, const Address& address, const Login& login, const ConnectionOptions& options,
              Cluster* cluster);
 
-  ReplyPtr read_by(Deadline deadline);
+  ReplyPtr read_within(Patience& patience);
   ReplyPtr parse();  // null: not enough bytes yet
-  void fill(Deadline deadline);
-  bool fill_arrived();
+  void fill(Patience& patience);
+  bool fill_arrived(Patience& patience);
+  [[noreturn]] void rethrow(const ConnectionError& e, const Patience& patience) const;
   void feed(std::size_t size);
   void check_unread();
   ReplyPtr drain_final_error();
@@ -187,7 +198,8 @@ class Connection {
   const std::unique_ptr<redisReader, FreeReader> reader_;
   std::unique_ptr<char[]> buffer_;
   std::deque<Pipeline*> awaited_;
-  std::optional<Deadline> due_;  // of the answer that read_arrived() waits for
+  std::optional<Patience> waits_;  // for the answer that read_arrived() waits for
+  Clock::duration arrival_{};      // see arrival()
   bool broken_ = false;
   bool retired_ = false;
   int slot_ = -1;  // see set_slot()

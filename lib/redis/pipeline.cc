@@ -5,6 +5,7 @@
 
 #include <delayqueue/error.h>
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 #include <utility>
@@ -14,6 +15,9 @@ namespace {
 
 constexpr std::size_t kReferred = 1024;         // payloads from this size on are not copied
 constexpr std::size_t kTransactionAnswers = 4;  // to MULTI, the command, the script and EXEC
+
+// Bytes of a request that may wait in buffers between this program and the server, which has acknowledged nothing then.
+constexpr std::size_t kMostBuffered = 512 * 1024;
 
 bool has_error(const ReplyPtr& answer) { return Reply(answer.get()).is_error(); }
 
@@ -25,12 +29,12 @@ bool has_text(const ReplyPtr& answer, std::string_view text) {
 }  // namespace
 
 Pipeline& Pipeline::command(std::string_view name) {
-  requests_.push_back({nullptr, 0, 0, words_.text.size()});
+  requests_.push_back({nullptr, 0, 0, 0, words_.text.size()});
   return arg(name);
 }
 
 Pipeline& Pipeline::script(const Script& script) {
-  requests_.push_back({&script, 0, 0, words_.text.size()});
+  requests_.push_back({&script, 0, 0, 0, words_.text.size()});
   return *this;
 }
 
@@ -63,6 +67,7 @@ Pipeline& Pipeline::arg(std::int64_t number) {
 Pipeline& Pipeline::payload(std::string_view bytes) {
   if (bytes.size() < kReferred) return arg(bytes);
   ++requests_.back().words;
+  requests_.back().bytes += bytes.size();
   append_head(words_.text, '$', bytes.size());
   words_.refer_to(bytes);
   words_.text.append("\r\n");
@@ -71,6 +76,7 @@ Pipeline& Pipeline::payload(std::string_view bytes) {
 
 void Pipeline::word(std::string_view front, std::string_view back) {
   ++requests_.back().words;
+  requests_.back().bytes += front.size() + back.size();
   append_head(words_.text, '$', front.size() + back.size());
   words_.text.append(front).append(back).append("\r\n");
 }
@@ -120,10 +126,15 @@ bool Pipeline::receive_arrived() {
   return true;
 }
 
+// What a request takes until the command timeout for its answer begins.
+milliseconds Pipeline::time_for(std::size_t i) const {
+  return requests_[i].takes + Patience::time_for(std::min(requests_[i].bytes, kMostBuffered));
+}
+
 void Pipeline::read_replies() {
   replies_.reserve(requests_.size());
   while (replies_.size() < requests_.size()) {
-    add_answer(connection_.read(requests_[replies_.size()].takes));
+    add_answer(connection_.read(time_for(replies_.size())));
   }
   connection_.awaited().pop_front();
 }
@@ -131,8 +142,9 @@ void Pipeline::read_replies() {
 bool Pipeline::read_arrived_replies() {
   replies_.reserve(requests_.size());
   while (replies_.size() < requests_.size()) {
-    ReplyPtr answer = connection_.read_arrived(requests_[replies_.size()].takes);
+    ReplyPtr answer = connection_.read_arrived(time_for(replies_.size()));
     if (answer == nullptr) return false;
+    slowest_answer_ = std::max(slowest_answer_, connection_.arrival());
     add_answer(std::move(answer));
   }
   connection_.awaited().pop_front();
@@ -205,7 +217,7 @@ void Pipeline::exchange(Connection& node, const std::vector<std::size_t>& reques
   for (const std::size_t i : requests) {
     ReplyPtr asking = ask ? node.read() : nullptr;
     std::vector<ReplyPtr> parts;
-    while (parts.size() < answers_to(i)) parts.push_back(node.read(requests_[i].takes));
+    while (parts.size() < answers_to(i)) parts.push_back(node.read(time_for(i)));
     replies_[i] = whole(node, std::move(parts));
     if (asking != nullptr && Reply(asking.get()).is_error()) replies_[i] = std::move(asking);
   }

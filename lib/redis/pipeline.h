@@ -83,6 +83,9 @@ class Pipeline {
   // is readable, or at its due() time, when it throws ConnectionError. A request that must be sent again is waited for.
   bool receive_arrived();
 
+  // For how long that of its answers which receive_arrived() read was arriving that took longest.
+  Clock::duration slowest_answer() const { return slowest_answer_; }
+
   // Whether some requests were sent again, and so ran after the others.
   bool resent() const { return resent_; }
 
@@ -98,6 +101,7 @@ class Pipeline {
   struct Request {
     const Script* script;  // null for a command
     std::size_t words = 0;
+    std::size_t bytes = 0;
     std::size_t keys = 0;
     std::size_t begin;              // in the text of words_
     std::size_t command_words = 0;  // of the command before the script, in a transaction; 0: there is none
@@ -113,6 +117,7 @@ class Pipeline {
   std::size_t answers_to(std::size_t i) const;
   void add_answer(ReplyPtr answer);
   ReplyPtr whole(Connection& node, std::vector<ReplyPtr> parts) const;
+  milliseconds time_for(std::size_t i) const;
   void read_replies();
   bool read_arrived_replies();
   void resend();
@@ -128,6 +133,7 @@ class Pipeline {
   Gathered words_;  // the RESP bulk strings of all requests, without the array headers
   std::vector<ReplyPtr> replies_;
   std::vector<ReplyPtr> parts_;  // the answers so far to the parts of a transaction
+  Clock::duration slowest_answer_{};
   bool resent_ = false;
   std::vector<std::size_t> moved_;
   std::string unloaded_at_;  // the address of a server that answered NOSCRIPT

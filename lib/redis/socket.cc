@@ -46,6 +46,8 @@ constexpr std::size_t kMostPieces = 64;  // in one call of the system, which all
 
 constexpr milliseconds kFullQueuePause{2};
 
+constexpr std::chrono::hours kLongestTimeout{24 * 365};  // longer ones would overflow
+
 std::string ms_since(Clock::time_point start) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(Clock::now() - start).count()) + " ms";
 }
@@ -106,8 +108,8 @@ class Socket final : public Transport {
   void connect(const sockaddr* to, socklen_t size, Deadline deadline);
   void tune_tcp();
 
-  void write(const std::vector<std::string_view>& pieces, Deadline deadline) override;
-  std::size_t read(char* to, std::size_t size, Deadline deadline) override;
+  void write(const std::vector<std::string_view>& pieces, Patience& patience) override;
+  std::size_t read(char* to, std::size_t size, Patience& patience) override;
   std::size_t read_arrived(char* to, std::size_t size) override;
   int fd() const override { return fd_.get(); }
   bool readable(Deadline deadline) override { return wait(POLLIN, deadline); }
@@ -121,7 +123,6 @@ class Socket final : public Transport {
   const bool plain_tcp_;
   const Descriptor fd_;
   bool answered_ = false;
-  Clock::time_point last_write_ = Clock::now();
 };
 
 void Socket::connect(const sockaddr* to, socklen_t size, Deadline deadline) {
@@ -161,8 +162,7 @@ void Socket::tune_tcp() {
 #endif
 }
 
-void Socket::write(const std::vector<std::string_view>& pieces, Deadline deadline) {
-  last_write_ = Clock::now();
+void Socket::write(const std::vector<std::string_view>& pieces, Patience& patience) {
   check_interrupt(server_);
   std::vector<iovec> rest;
   rest.reserve(pieces.size());
@@ -173,23 +173,27 @@ void Socket::write(const std::vector<std::string_view>& pieces, Deadline deadlin
     message.msg_iovlen = std::min(rest.size() - next, kMostPieces);
     const auto sent = ::sendmsg(fd_.get(), &message, kSendFlags);
     if (sent >= 0) {
+      patience.moved(static_cast<std::size_t>(sent));
       next = advance(rest, next, static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      if (wait(POLLOUT, deadline)) continue;
+      if (wait(POLLOUT, patience.due())) continue;
       throw ConnectionError("timed out sending to " + server_ + ": it accepted no more bytes for " +
-                            ms_since(last_write_) + ", " + std::to_string(bytes_from(rest, next)) + " bytes are left");
+                            ms_since(patience.silent_since()) + ", " + std::to_string(bytes_from(rest, next)) +
+                            " bytes are left");
     } else if (errno != EINTR) {
       fail("sending to ", errno);
     }
   }
 }
 
-std::size_t Socket::read(char* to, std::size_t size, Deadline deadline) {
+std::size_t Socket::read(char* to, std::size_t size, Patience& patience) {
   for (;;) {
-    if (const std::size_t got = read_arrived(to, size); got > 0) return got;
-    if (wait(POLLIN, deadline)) continue;
-    throw ConnectionError("no answer from " + server_ + " for " + ms_since(last_write_) +
-                          "; it may be stopped, overloaded or unreachable");
+    if (const std::size_t got = read_arrived(to, size); got > 0) {
+      patience.moved(got);
+      return got;
+    }
+    if (wait(POLLIN, patience.due())) continue;
+    throw ConnectionError(patience.failure(server_));
   }
 }
 
@@ -313,6 +317,32 @@ std::int64_t user_of_peer(int fd) {
 }
 
 }  // namespace
+
+Patience::Patience(milliseconds timeout, Deadline begins)
+    : timeout_(std::min<milliseconds>(timeout, kLongestTimeout)), begun_(begins), last_(begins) {}
+
+Deadline Patience::due() const { return fixed_ ? *fixed_ : std::min(last_, begun_ + time_for(bytes_)) + timeout_; }
+
+void Patience::moved(std::size_t bytes) {
+  if (bytes_ == 0) first_ = Clock::now();
+  bytes_ += bytes;
+  last_ = std::max(last_, Clock::now());
+}
+
+milliseconds Patience::time_for(std::size_t bytes) {
+  return milliseconds(
+      static_cast<std::int64_t>(bytes / kSlowestLink * 1000 + bytes % kSlowestLink * 1000 / kSlowestLink));
+}
+
+std::string Patience::failure(const std::string& server) const {
+  const std::string bytes = std::to_string(bytes_) + " bytes";
+  if (!fixed_ && Clock::now() - last_ < timeout_ / 2) {
+    return "the answer of " + server + " is too slow: " + bytes + " in " + ms_since(begun_) + "; the link needs " +
+           std::to_string(kSlowestLink / 1024) + " KiB/s";
+  }
+  return "no answer from " + server + " for " + ms_since(last_) + (bytes_ == 0 ? "" : ", after " + bytes + " of it") +
+         "; it may be stopped, overloaded or unreachable";
+}
 
 void check_own_socket(const std::string& path) {
   struct stat status {};

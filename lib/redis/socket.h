@@ -7,9 +7,11 @@
 #include <delayqueue/error.h>
 #include <delayqueue/options.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +31,40 @@ struct Address {
   std::string text() const;  // "127.0.0.1:6379", "[::1]:6379", "unix:/tmp/s": for errors and log lines
 };
 
+// The time limits of a transfer: it ends when no byte has passed for the timeout, and in any case when all of it has
+// taken longer than the timeout and what its bytes take on the slowest link that is served.
+class Patience {
+ public:
+  static constexpr std::size_t kSlowestLink = 32 * 1024;  // bytes a second
+
+  // `begins`: no byte is expected before.
+  explicit Patience(std::chrono::milliseconds timeout, Deadline begins = Clock::now());
+  // Ends at this time, however many bytes pass.
+  explicit Patience(Deadline end) : fixed_(end) {}
+
+  // When it ends, unless further bytes pass.
+  Deadline due() const;
+  void moved(std::size_t bytes);
+
+  Deadline first_byte() const { return first_; }                           // when it passed
+  std::size_t bytes() const { return bytes_; }                             // that have passed
+  Deadline silent_since() const { return std::min(last_, Clock::now()); }  // the last byte, or the begin
+
+  // Why a read failed at due().
+  std::string failure(const std::string& server) const;
+
+  // What this number of bytes takes on the slowest link.
+  static std::chrono::milliseconds time_for(std::size_t bytes);
+
+ private:
+  std::chrono::milliseconds timeout_{0};
+  Deadline begun_ = Clock::now();
+  Deadline last_ = begun_;
+  Deadline first_{};
+  std::size_t bytes_ = 0;
+  std::optional<Deadline> fixed_{};
+};
+
 class Tls;
 
 // An open byte stream. Every failure is a ConnectionError with the address and the reason; after one the transport is
@@ -38,12 +74,19 @@ class Transport {
   virtual ~Transport() = default;
 
   // Sends all bytes, one piece after the other.
-  virtual void write(const std::vector<std::string_view>& pieces, Deadline deadline) = 0;
-  void write(std::string_view bytes, Deadline deadline) { write(std::vector<std::string_view>{bytes}, deadline); }
+  virtual void write(const std::vector<std::string_view>& pieces, Patience& patience) = 0;
+  void write(std::string_view bytes, Deadline deadline) {
+    Patience patience(deadline);
+    write(std::vector<std::string_view>{bytes}, patience);
+  }
 
   // Waits for bytes and stores between 1 and `size` of them. Throws ConnectionError when the server has closed the
-  // stream, and at the deadline.
-  virtual std::size_t read(char* to, std::size_t size, Deadline deadline) = 0;
+  // stream, and when the patience ends.
+  virtual std::size_t read(char* to, std::size_t size, Patience& patience) = 0;
+  std::size_t read(char* to, std::size_t size, Deadline deadline) {
+    Patience patience(deadline);
+    return read(to, size, patience);
+  }
 
   // Stores at most `size` of the bytes that have arrived, without waiting for more; 0: none. Throws as read() does.
   virtual std::size_t read_arrived(char* to, std::size_t size) {

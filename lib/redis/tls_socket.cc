@@ -73,16 +73,16 @@ class TlsTransport final : public Transport {
 
   void handshake(Deadline deadline);
 
-  void write(const std::vector<std::string_view>& pieces, Deadline deadline) override;
-  std::size_t read(char* to, std::size_t size, Deadline deadline) override;
+  void write(const std::vector<std::string_view>& pieces, Patience& patience) override;
+  std::size_t read(char* to, std::size_t size, Patience& patience) override;
   int fd() const override { return link_->fd(); }
   bool readable(Deadline deadline) override;
 
  private:
   template <class Call>
-  int run(Call call, Deadline deadline);
-  void flush(Deadline deadline);
-  void fill(Deadline deadline);
+  int run(Call call, Patience& patience);
+  void flush(Patience& patience);
+  void fill(Patience& patience);
   void drain_final_error();
   std::string failure(int why) const;
   std::string bad_certificate(long verdict) const;
@@ -116,11 +116,12 @@ TlsTransport::TlsTransport(SSL_CTX* context, std::unique_ptr<Transport> link, co
 }
 
 void TlsTransport::handshake(Deadline deadline) {
-  run([this] { return SSL_connect(session_.get()); }, deadline);
+  Patience patience(deadline);
+  run([this] { return SSL_connect(session_.get()); }, patience);
 }
 
 // Joins the pieces: each write makes records, and small ones cost as much as large ones.
-void TlsTransport::write(const std::vector<std::string_view>& pieces, Deadline deadline) {
+void TlsTransport::write(const std::vector<std::string_view>& pieces, Patience& patience) {
   std::string joined;
   if (pieces.size() > 1) {
     std::size_t size = 0;
@@ -130,14 +131,14 @@ void TlsTransport::write(const std::vector<std::string_view>& pieces, Deadline d
   }
   for (std::string_view rest = pieces.size() == 1 ? pieces.front() : joined; !rest.empty();) {
     const auto record = rest.substr(0, kRecord);
-    run([&] { return SSL_write(session_.get(), record.data(), static_cast<int>(record.size())); }, deadline);
+    run([&] { return SSL_write(session_.get(), record.data(), static_cast<int>(record.size())); }, patience);
     rest.remove_prefix(record.size());
   }
 }
 
-std::size_t TlsTransport::read(char* to, std::size_t size, Deadline deadline) {
+std::size_t TlsTransport::read(char* to, std::size_t size, Patience& patience) {
   const int most = static_cast<int>(std::min<std::size_t>(size, 1 << 30));
-  return static_cast<std::size_t>(run([&] { return SSL_read(session_.get(), to, most); }, deadline));
+  return static_cast<std::size_t>(run([&] { return SSL_read(session_.get(), to, most); }, patience));
 }
 
 // Asks OpenSSL, because bytes on the socket may be half a record or a session ticket.
@@ -149,15 +150,16 @@ bool TlsTransport::readable(Deadline deadline) {
     if (got > 0) return true;
     const int why = SSL_get_error(session_.get(), got);
     if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) throw ConnectionError(failure(why));
-    flush(deadline);
+    Patience patience(deadline);
+    flush(patience);
     if (!link_->readable(deadline)) return false;
-    fill(deadline);
+    fill(patience);
   }
 }
 
 // Repeats an OpenSSL call until it is complete; sends and receives bytes in between.
 template <class Call>
-int TlsTransport::run(Call call, Deadline deadline) {
+int TlsTransport::run(Call call, Patience& patience) {
   for (;;) {
     ERR_clear_error();
     const int result = call();
@@ -166,22 +168,23 @@ int TlsTransport::run(Call call, Deadline deadline) {
     if (result <= 0 && !unfinished) {
       const ConnectionError error(failure(why));
       try {
-        flush(deadline);  // sends the alert with the reason for which we refuse the server
+        flush(patience);  // sends the alert with the reason for which we refuse the server
       } catch (const ConnectionError&) {
       }
       throw error;
     }
-    flush(deadline);
+    flush(patience);
     if (result > 0) return result;
-    if (why == SSL_ERROR_WANT_READ) fill(deadline);
+    if (why == SSL_ERROR_WANT_READ) fill(patience);
   }
 }
 
-void TlsTransport::flush(Deadline deadline) {
+void TlsTransport::flush(Patience& patience) {
   try {
     int size = 0;
     while ((size = BIO_read(out_, buffer_.data(), static_cast<int>(buffer_.size()))) > 0) {
-      link_->write(std::string_view(buffer_.data(), static_cast<std::size_t>(size)), deadline);
+      const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(size));
+      link_->write(std::vector<std::string_view>{bytes}, patience);
     }
   } catch (const ConnectionError&) {
     drain_final_error();
@@ -189,9 +192,9 @@ void TlsTransport::flush(Deadline deadline) {
   }
 }
 
-void TlsTransport::fill(Deadline deadline) {
+void TlsTransport::fill(Patience& patience) {
   try {
-    const auto size = link_->read(buffer_.data(), buffer_.size(), deadline);
+    const auto size = link_->read(buffer_.data(), buffer_.size(), patience);
     check(BIO_write(in_, buffer_.data(), static_cast<int>(size)) == static_cast<int>(size),
           "buffer the received bytes");
   } catch (const ConnectionError& e) {
@@ -207,7 +210,8 @@ void TlsTransport::fill(Deadline deadline) {
 // After a failed write: throws the alert that the server sent before it closed the connection, if there is one.
 void TlsTransport::drain_final_error() {
   try {
-    fill(Deadline{});
+    Patience none{Deadline{}};
+    fill(none);
   } catch (const ConnectionError&) {
     return;
   }

@@ -9,8 +9,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
 
 namespace delayqueue::redis {
 namespace {
@@ -84,13 +88,23 @@ TEST_CASE("hostile: the largest array that is allowed is read") {
   CHECK(Reply(link.read().get()).size() == 1'048'576);
 }
 
-TEST_CASE("hostile: an endless answer delays a call no longer than the command timeout") {
+// Sends `start`, and then `again` without end, a byte every 10 ms: there is never a silence as long as the timeout.
+test::FedTransport::Next trickle(const std::string& start, const std::string& again) {
+  return [start, again, started = false, sent = std::size_t{0}](std::size_t) mutable -> std::string_view {
+    if (!std::exchange(started, true)) return start;
+    std::this_thread::sleep_for(10ms);
+    return std::string_view(again).substr(sent++ % again.size(), 1);
+  };
+}
+
+TEST_CASE("hostile: an endless answer of a byte now and then delays a call no longer than the command timeout") {
   for (const std::string start : {"+", "$1000000000000\r\n", "*1000000\r\n"}) {
     CAPTURE(start);
     const std::string again = start == "*1000000\r\n" ? "*-1\r\n" : std::string(1000, 'x');
     const auto begun = Clock::now();
-    const std::string text = error_of_reading(link_to(endless(hello() + start, again), 50ms));
-    CHECK(has(text, "the answer of nowhere:6379 is incomplete after the timeout"));
+    const std::string text = error_of_reading(link_to(trickle(hello() + start, again), 50ms));
+    CHECK(has(text, "the answer of nowhere:6379 is too slow: "));
+    CHECK(has(text, "; the link needs 32 KiB/s"));
     CHECK(Clock::now() - begun >= 50ms);
     CHECK(Clock::now() - begun < 30s);
   }

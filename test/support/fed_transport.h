@@ -19,11 +19,12 @@ class FedTransport : public delayqueue::redis::Transport {
 
   explicit FedTransport(Next next) : next_(std::move(next)) {}
 
-  void write(const std::vector<std::string_view>&, delayqueue::redis::Deadline) override {}
+  void write(const std::vector<std::string_view>&, delayqueue::redis::Patience&) override {}
 
-  std::size_t read(char* to, std::size_t size, delayqueue::redis::Deadline) override {
+  std::size_t read(char* to, std::size_t size, delayqueue::redis::Patience& patience) override {
     const std::string_view bytes = next_(size);
     if (bytes.empty()) throw delayqueue::ConnectionError("the server closed the connection");
+    patience.moved(bytes.size());
     return bytes.copy(to, size);
   }
 

@@ -30,7 +30,9 @@ namespace {
 using delayqueue::Descriptor;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostHeld = 1 << 20;  // buffered bytes per direction; the sender waits for room
+constexpr std::size_t kMostHeld = 1 << 20;      // buffered bytes per direction; the sender waits for room
+constexpr std::size_t kMostHeldSlow = 1 << 16;  // the same with a rate
+constexpr std::size_t kPartsPerSecond = 50;     // of the bytes of a second, with a rate
 
 struct Endpoint {
   sockaddr_storage raw{};
@@ -109,6 +111,7 @@ struct Link {
   Descriptor client, server;
   Lane lanes[2];
   bool closed = false;
+  bool passed = false;  // bytes, with a rate, since it was put behind the others
 };
 
 bool take_one(std::size_t& left) { return left > 0 && left-- > 0; }
@@ -133,6 +136,8 @@ class FaultProxy::Impl {
   Endpoint target;
   Descriptor listener;
   std::chrono::milliseconds delay{0};
+  std::size_t rate[2] = {0, 0};
+  Clock::time_point busy_until[2] = {};  // with a rate: then the link can pass further bytes
   bool black_hole = false, hold_replies = false, stopping = false;
   std::size_t to_drop[2] = {0, 0}, to_truncate = 0;
   std::optional<std::size_t> to_pass;  // bytes of commands
@@ -149,6 +154,8 @@ class FaultProxy::Impl {
   void accept();
   void receive(Link& link, Way way);
   bool cuts(std::string& bytes);
+  bool may_pass(Way way, Clock::time_point now) const { return rate[way] == 0 || now >= busy_until[way]; }
+  std::size_t most_held(Way way) const { return rate[way] == 0 ? kMostHeld : kMostHeldSlow; }
   void flush(Link& link, Way way);
   void pass_end_on(Link& link, Lane& lane);
   void close(Link& link, bool by_reset);
@@ -206,6 +213,10 @@ void FaultProxy::Impl::run() {
     auto polled = descriptors_to_poll(now);
     if (::poll(polled.data(), polled.size(), poll_timeout_ms(now)) > 0) serve(polled);
     links.remove_if([](const Link& link) { return link.closed; });
+    const auto passed = std::find_if(links.begin(), links.end(), [](const Link& link) { return link.passed; });
+    if (passed == links.end()) continue;
+    passed->passed = false;
+    links.splice(links.end(), links, passed);  // the others have their turns
   }
 }
 
@@ -218,8 +229,8 @@ std::vector<pollfd> FaultProxy::Impl::descriptors_to_poll(Clock::time_point now)
       const Lane& out = link.lanes[from_it == command ? reply : command];
       const bool held = from_it == command && hold_replies;
       int events = 0;
-      if (!in.ended && in.size < kMostHeld) events |= POLLIN;
-      if (out.has_due(now) && !held) events |= POLLOUT;
+      if (!in.ended && in.size < most_held(from_it)) events |= POLLIN;
+      if (out.has_due(now) && !held && may_pass(from_it == command ? reply : command, now)) events |= POLLOUT;
       result.push_back({events == 0 || black_hole ? -1 : in.from, static_cast<short>(events), 0});
     }
   }
@@ -229,8 +240,11 @@ std::vector<pollfd> FaultProxy::Impl::descriptors_to_poll(Clock::time_point now)
 int FaultProxy::Impl::poll_timeout_ms(Clock::time_point now) const {
   auto first = Clock::time_point::max();
   for (const Link& link : links) {
-    for (const Lane& lane : link.lanes) {
-      if (!lane.chunks.empty() && !lane.has_due(now)) first = std::min(first, lane.chunks.front().due);
+    for (const Way way : {command, reply}) {
+      const Lane& lane = link.lanes[way];
+      if (lane.chunks.empty()) continue;
+      if (!lane.has_due(now)) first = std::min(first, lane.chunks.front().due);
+      if (!may_pass(way, now)) first = std::min(first, busy_until[way]);
     }
   }
   return black_hole || first == Clock::time_point::max() ? -1 : delayqueue::milliseconds_until(first);
@@ -301,11 +315,17 @@ bool FaultProxy::Impl::cuts(std::string& bytes) {
 
 void FaultProxy::Impl::flush(Link& link, Way way) {
   Lane& lane = link.lanes[way];
-  while (!black_hole && lane.has_due(Clock::now())) {
+  while (!black_hole && lane.has_due(Clock::now()) && may_pass(way, Clock::now())) {
     std::string& bytes = lane.chunks.front().bytes;
-    const auto n = ::send(lane.to, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const std::size_t most = rate[way] == 0 ? bytes.size() : std::max<std::size_t>(1, rate[way] / kPartsPerSecond);
+    const auto n = ::send(lane.to, bytes.data(), std::min(bytes.size(), most), MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n < 0) return close(link, true);
+    if (rate[way] > 0) {
+      const std::chrono::nanoseconds takes(n * 1'000'000'000 / static_cast<std::int64_t>(rate[way]));
+      busy_until[way] = std::max(busy_until[way], Clock::now()) + takes;
+      link.passed = true;
+    }
     lane.size -= static_cast<std::size_t>(n);
     bytes.erase(0, static_cast<std::size_t>(n));
     if (bytes.empty()) lane.chunks.pop_front();
@@ -358,6 +378,13 @@ void FaultProxy::retarget(const std::string& target) {
 
 void FaultProxy::delay(std::chrono::milliseconds each_way) {
   impl_->run_in_thread([&] { impl_->delay = each_way; });
+}
+
+void FaultProxy::rate(std::size_t to_server, std::size_t to_client) {
+  impl_->run_in_thread([&] {
+    impl_->rate[command] = to_server;
+    impl_->rate[reply] = to_client;
+  });
 }
 
 void FaultProxy::black_hole(bool on) {

@@ -29,6 +29,8 @@ class FaultProxy {
 
   // For all links, until changed.
   void delay(std::chrono::milliseconds each_way);
+  // A slow link: so many bytes a second from all clients together, and to all of them; 0: no limit.
+  void rate(std::size_t to_server, std::size_t to_client);
   void black_hole(bool on);  // on: accepts links, passes nothing and closes nothing; off: passes all that has waited
   void black_hole_from(const std::string& text);  // on when a read returns a command with this text, which waits, too
   void hold_replies(bool on);                     // on: commands pass and run; off: their replies follow

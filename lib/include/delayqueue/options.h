@@ -52,7 +52,9 @@ struct ConnectionOptions {
   // For the look-up of the host name, the socket, TLS and the login together; at least 1 ms. Addresses that a name
   // server sends later are used by the next attempt.
   milliseconds connect_timeout{2000};
-  milliseconds command_timeout{3000};  // for each reply; at least 1 ms: only a timeout detects a frozen server
+  // Of silence: no byte was sent or received for so long; at least 1 ms. Only this detects a frozen server. A call with
+  // a large payload takes as long as its bytes need, if they are not slower than 32 KiB a second.
+  milliseconds command_timeout{3000};
   TlsOptions tls{};
   SentinelOptions sentinel{};
 };
