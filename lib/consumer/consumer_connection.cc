@@ -68,7 +68,8 @@ void ConsumerConnection::succeeded() {
 void ConsumerConnection::failed(const std::exception& e) {
   works_ = false;
   reporter_.counters().failed(e.what());
-  const auto line = reconnect_backoff_.failed(e.what(), pauses_after(e, std::nullopt), Clock::now());
+  const auto since = connection_ == nullptr ? attempt_began_ : connection_->silent_since();
+  const auto line = reconnect_backoff_.failed(e.what(), pauses_after(e, std::nullopt), Clock::now(), since);
   reporter_.log(line.severity, line.text, {connection_ == nullptr ? "" : connection_->where(), ""});
   durability_.close();
   connection_.reset();

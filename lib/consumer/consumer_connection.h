@@ -42,6 +42,9 @@ class ConsumerConnection {
     std::optional<std::vector<Risk>> risks{};
   };
 
+  // make() is about to be called.
+  void begin_attempt() { attempt_began_ = Clock::now(); }
+
   // Makes the connections for use(), and finds the risks of the server. Accesses no key of the queue. Throws what the
   // library's calls throw. Another thread may call it.
   Made make();
@@ -80,6 +83,7 @@ class ConsumerConnection {
   Reporter& reporter_;
   std::unique_ptr<redis::Connection> connection_;
   bool works_ = false;
+  Clock::time_point attempt_began_{};
   ReconnectBackoff reconnect_backoff_;
   RiskWatch risk_watch_;
   ClockMonitor clock_monitor_;

@@ -27,7 +27,8 @@ ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> sub
       id_(store::new_ids(1).front()),
       drained_(std::move(callbacks.drained)),
       handlers_(callbacks.scope, callbacks.wake, stopping_, options_.strict_priority, options_.around),
-      calls_{std::move(callbacks.wake)},
+      calls_{callbacks.wake},
+      fetches_{std::move(callbacks.wake)},
       wakeup_connections_(queues_, options_, calls_),
       servers_(options_, stopping_, calls_),
       takes_({weights_of(subscriptions), options_.concurrency, options_.prefetch, options_.strict_priority}, queues_,
@@ -59,9 +60,9 @@ void ConsumerLoop::add_lane(ServedQueue& queue, unsigned partition) {
   const std::size_t looked_at = partition == 0 ? queues_.size() : kMostPolled;
   const Maintenance::Rules upkeep{stretched(2 * options_.poll_interval, looked_at), queue.options.dead_retention,
                                   queue.options.dead_limit, stretched(Maintenance::Rules().seldom, looked_at)};
-  Lane& lane =
-      lanes_.emplace_back(queue, partition, lanes_.size(), upkeep,
-                          registration_interval(options_.poll_interval, queues_.size()), handlers_, poison_runs_);
+  Lane& lane = lanes_.emplace_back(queue, partition, lanes_.size(), upkeep,
+                                   registration_interval(options_.poll_interval, queues_.size()), handlers_,
+                                   poison_runs_, fetches_);
   queue.lanes.push_back(&lane);
   takes_.add_lane(lane);
   unstarted_.emplace_back();
@@ -96,6 +97,7 @@ Loop::Pause ConsumerLoop::on_failure(const std::exception& e) {
 void ConsumerLoop::disconnect() {
   for (LaneServer& server : servers_) server.disconnect();
   wakeup_connections_.end();
+  for (Lane& lane : lanes_) lane.end_lone_fetches();
   for (ServedQueue& queue : queues_) queue.layout.wait();
   report_connected();
 }
@@ -105,7 +107,10 @@ void ConsumerLoop::disconnect() {
 Loop::Pause ConsumerLoop::step() {
   collect_done();
   add_missing_lanes();
-  for (Lane& lane : lanes_) lane.expire_overrunning();
+  for (Lane& lane : lanes_) {
+    lane.expire_overrunning();
+    lane.advance_lone_fetches();
+  }
   wakeup_connections_.read();
   // Before the round trips, or this consumer could receive the marker that it leaves for another one.
   if (stopping_) wakeup_connections_.leave();

@@ -109,6 +109,7 @@ class ConsumerLoop {
   PoisonRuns poison_runs_;
   HandlerRunner handlers_;
   BackgroundCalls calls_;
+  BackgroundCalls fetches_;  // of payloads that are fetched alone
   std::deque<ServedQueue> queues_;
   std::deque<Lane> lanes_;
   WakeupConnections wakeup_connections_;

@@ -138,15 +138,18 @@ struct InFlightMessage {
   bool verdict_at_return = false;           // the verdict arrives with the return of the handler, in no inbox
 
   // Of the consumer's thread only.
-  std::int64_t receipt_us;        // the lease end as confirmed by Redis
-  bool requested = false;         // a request for the body is under way
-  bool expired = false;           // the body was gone when the message was taken
-  bool may_have_headers = false;  // others of its queue had some when it was taken, or it has
-  bool foreign = false;           // the id is not valid: another program wrote it
-  bool settling = false;          // a request to settle it is under way
-  bool in_doubt = false;          // the last answer does not tell whether it was settled: see Settler
-  bool refused = false;           // Redis refused to settle it
-  bool returned = false;          // its handler has returned
+  std::int64_t receipt_us;                               // the lease end as confirmed by Redis
+  bool requested = false;                                // a request for the body, or its size, is under way
+  std::optional<Lease::Clock::time_point> lone_since{};  // when its body was first fetched alone
+  unsigned unanswered = 0;                               // requests for the body whose answers never came
+  std::optional<std::size_t> size{};                     // of the body, if that was read before it
+  bool expired = false;                                  // the body was gone when the message was taken
+  bool may_have_headers = false;                         // others of its queue had some when it was taken, or it has
+  bool foreign = false;                                  // the id is not valid: another program wrote it
+  bool settling = false;                                 // a request to settle it is under way
+  bool in_doubt = false;  // the last answer does not tell whether it was settled: see Settler
+  bool refused = false;   // Redis refused to settle it
+  bool returned = false;  // its handler has returned
   bool has_verdict = false;
   bool refilled = false;                    // its place was freed: its lease is lost, or its handler hangs
   InFlightMessage* begun_before = nullptr;  // its neighbours in the list of HandlerRunner; the worker writes it first

@@ -1,5 +1,6 @@
 #include "consumer/lane.h"
 
+#include "redis/escaped.h"
 #include "store/queries.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ constexpr std::size_t kTurn = 5 * store::kBatch;
 }  // namespace
 
 Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
-           milliseconds registers_every, HandlerRunner& handlers, PoisonRuns& poison_runs)
+           milliseconds registers_every, HandlerRunner& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches)
     : partition_(queue, partition),
       number_(number),
       handlers_(handlers),
@@ -29,7 +30,11 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
       wakeups_(partition_),
       lease_keeper_(queue.options.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(queue.options.backoff, [this](const auto& outcome) { on_settled(outcome); }),
-      bodies_(answers_, [this](auto fetched) { on_fetched(std::move(fetched)); }),
+      bodies_(partition_.endpoint, partition_.moves, answers_, queue.large_bodies, fetches,
+              queue.options.processing_timeout,
+              {[this](auto fetched) { on_fetched(std::move(fetched)); },
+               [this](const auto& delivery, auto reason) { on_unfetched(delivery, std::move(reason)); },
+               [this](Severity severity, const auto& text) { partition_.log(severity, text); }}),
       prefetcher_(queue.name, queue.line, number, queue.options.concurrency, queue.options.lease,
                   queue.handled_since_retry, answers_, bodies_, poison_runs,
                   {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
@@ -145,13 +150,17 @@ ConsumerActivity Lane::activity() const {
   return activity;
 }
 
+bool Lane::renewal_is_late() const {
+  return !lease_keeper_.empty() && Clock::now() > lease_keeper_.renewal_due() + options().lease / 12;
+}
+
 bool Lane::is_urgent(bool stopping) const {
   return copies_.is_urgent() || wakeups_.has_requests(stopping) || bodies_.has_to_fetch() || !settler_.empty() ||
          maintenance_.has_to_persist() || reporter().sink().has_counts();
 }
 
 Lane::Clock::time_point Lane::next_due(bool stopping) const {
-  Clock::time_point next = Clock::now() + timers_.poll_interval();
+  Clock::time_point next = std::min(Clock::now() + timers_.poll_interval(), bodies_.lone_due());
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
   if (!lease_keeper_.empty() || handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
   if (stopping || !copies_.may_take()) return next;
@@ -276,6 +285,16 @@ void Lane::on_fetched(BodyFetcher::Fetched fetched) {
     let_go(fetched);
     throw;
   }
+}
+
+// A failed delivery, though no handler has begun.
+void Lane::on_unfetched(const InFlightPtr& delivery, std::string reason) {
+  const Severity severity = queue().large_bodies.warns() ? Severity::warning : Severity::debug;
+  partition_.log(severity, redis::escaped(delivery->message.id()) + ": " + reason, {"", delivery->message.id()});
+  prefetcher_.forget({delivery});
+  delivery->end(nack(std::move(reason)));
+  settler_.add(delivery);
+  reporter().returned(1);
 }
 
 // Memory has run out, so no worker got these messages, and there is none to release them. Their leases are no longer

@@ -45,10 +45,10 @@ class Lane {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `number`: of the lane, among those of the consumer. `registers_every`: see Registration. Throws
-  // std::invalid_argument if the queue can have no such partition.
+  // `number`: of the lane, among those of the consumer. `registers_every`: see Registration. `fetches`: for payloads
+  // that are fetched alone. Throws std::invalid_argument if the queue can have no such partition.
   Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
-       milliseconds registers_every, HandlerRunner& handlers, PoisonRuns& poison_runs);
+       milliseconds registers_every, HandlerRunner& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -101,12 +101,17 @@ class Lane {
   // Adds verdicts and lease renewals, or add_join(). Returns the number of verdicts.
   std::size_t add_settling(RoundTrip& round_trip);
   // add_fetch() adds the fetch of bodies; add_take() the moves that are due, and a take of at most `places` messages.
-  void add_fetch(RoundTrip& round_trip) { bodies_.fetch(round_trip, partition_.moves); }
+  void add_fetch(RoundTrip& round_trip) { bodies_.fetch(round_trip); }
+  void advance_lone_fetches() { bodies_.advance_lone(works()); }
+  void end_lone_fetches() { bodies_.end_lone(); }
   void add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places);
   // Adds wake-ups, maintenance, events, and the entry in the registry of consumers.
   void add_upkeep(RoundTrip& round_trip, bool stopping);
   // Adds the removal of that entry, unless messages are held that may be delivered again.
   void add_removal(RoundTrip& round_trip);
+
+  // Whether leases should have been renewed so long ago that they may end before the consumer has connected again.
+  bool renewal_is_late() const;
 
   // Whether there are requests that should be sent at once.
   bool is_urgent(bool stopping) const;
@@ -187,6 +192,7 @@ class Lane {
   void on_promoted(const store::Promoted& promoted, bool more);
   void on_taken(const Prefetcher::Taken& taken);
   void on_fetched(BodyFetcher::Fetched fetched);
+  void on_unfetched(const InFlightPtr& delivery, std::string reason);
 
   ServedPartition partition_;
   const std::size_t number_;

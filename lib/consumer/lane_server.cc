@@ -1,9 +1,18 @@
 #include "consumer/lane_server.h"
 
+#include <delayqueue/error.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
 
 namespace delayqueue {
+namespace {
+
+constexpr std::size_t kLargeAnswer = 64 * 1024;
+
+}  // namespace
 
 void LaneServer::remove(const Lane& lane) { lanes_.erase(std::find(lanes_.begin(), lanes_.end(), &lane)); }
 
@@ -23,10 +32,14 @@ bool LaneServer::is_waiting() const {
   return opening_->is_started() ? !opening_->has_ended() : !opening_->may_start();
 }
 
-void LaneServer::connect() { use(connection_.make()); }
+void LaneServer::connect() {
+  connection_.begin_attempt();
+  use(connection_.make());
+}
 
 void LaneServer::begin_connecting() {
   connection_.lead_to(lanes_.front()->endpoint());  // the slot of its first lane may have moved
+  connection_.begin_attempt();
   opening_->start([&connection = connection_] { return connection.make(); });
   redirected_ = false;  // make() reads the slot map
 }
@@ -113,8 +126,18 @@ void LaneServer::send(RoundTrip& round_trip, VerdictDurability::Verdicts verdict
   round_trips_.send();
 }
 
+// A large answer must not take so long that leases end meanwhile.
+void LaneServer::check_renewals() const {
+  const std::size_t bytes = round_trips_.empty() ? 0 : connection_.get().arriving();
+  const auto is_late = [](const Lane* lane) { return lane->renewal_is_late(); };
+  if (bytes < kLargeAnswer || !std::any_of(lanes_.begin(), lanes_.end(), is_late)) return;
+  throw ConnectionError("leases have to be renewed, but an answer of " + connection_.get().where() +
+                        " takes too long: " + std::to_string(bytes) + " bytes so far; it is given up");
+}
+
 void LaneServer::finish_round_trip() {
   const RoundTrips::Finished finished = round_trips_.finish_arrived();
+  if (!finished.one) check_renewals();
   finished_ = finished.one;
   bool refused = false;
   for (Lane* lane : lanes_) {

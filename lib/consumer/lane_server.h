@@ -112,6 +112,7 @@ class LaneServer {
  private:
   bool may_start(bool Purpose::*purpose, std::size_t most) const;
   void use(ConsumerConnection::Made made);
+  void check_renewals() const;
   void leave_registries();
 
   const std::atomic<bool>& stopping_;

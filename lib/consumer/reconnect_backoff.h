@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -32,8 +33,13 @@ class ReconnectBackoff {
   };
 
   // Another attempt failed. A text is a warning the first time and after each minute, otherwise it is for debugging.
-  Line failed(const std::string& what, const Pauses& pauses, Clock::time_point now) {
-    if (attempts_++ == 0) since_ = warned_since_ = now;
+  // `since`: of a first failure, when the server was last heard of, or expected to answer.
+  Line failed(const std::string& what, const Pauses& pauses, Clock::time_point now,
+              std::optional<Clock::time_point> since = std::nullopt) {
+    if (attempts_++ == 0) {
+      since_ = since.value_or(now);
+      warned_since_ = now;
+    }
     pause_ = std::min(std::max(2 * pause_, pauses.shortest), pauses.longest);
     next_ = now + pause_ - pause_ * std::uniform_int_distribution<int>(0, 50)(random_) / 100;
     if (now - warned_since_ >= kWarnAgain) {

@@ -1,6 +1,7 @@
 // One queue of a consumer: what its lanes have in common. Used by the consumer's thread only, except for the counters.
 #pragma once
 
+#include "consumer/body_fetcher.h"
 #include "consumer/handler_runner.h"
 #include "consumer/queue_layout.h"
 #include "consumer/queue_pause.h"
@@ -49,6 +50,8 @@ struct ServedQueue {
 
   // Handlers of the consumer that have returned since a message of this queue was taken from retry.
   std::size_t handled_since_retry = 0;
+
+  LargeBodies large_bodies{};
 
   QueueLayout layout{endpoint};
   QueuePause pause{};

@@ -163,6 +163,11 @@ Answer<std::size_t> Store::length(Pipeline& pipeline, const std::string& list) c
   return {pipeline, as_count};
 }
 
+Answer<std::size_t> Store::body_size(Pipeline& pipeline, const std::string& id) const {
+  pipeline.command("STRLEN").key(keys_.bodies, id).repeatable();
+  return {pipeline, as_count};
+}
+
 Answer<std::vector<std::optional<std::string>>> Store::bodies(Pipeline& pipeline,
                                                               const std::vector<std::string>& ids) const {
   pipeline.command("MGET");

@@ -152,6 +152,7 @@ class Store {
                                          const DueLimits& limits, milliseconds lease) const;
   // The length of ready or retry, an upper bound of the messages there.
   Answer<std::size_t> length(Pipeline& pipeline, const std::string& list) const;
+  Answer<std::size_t> body_size(Pipeline& pipeline, const std::string& id) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
   // Packed; unset: the message has none.
   Answer<std::vector<std::optional<std::string>>> headers(Pipeline& pipeline,
