@@ -15,6 +15,8 @@
 -- ARGV[2] reason; '': keep the present one
 -- ARGV[3] the ids are removed from the lists if neither is longer than this; else they stay, and ready2unack skips them
 --
+-- The counts are removed last. A dead letter that has one, or a place in pending, is buried again: Redis refused a write
+-- of an earlier call.
 -- If a lease is taken away, attempts keeps its end: if that delivery succeeds, its late ack settles the message. If a
 -- message was never delivered, attempts says 0; without an entry a dead letter counts as delivered once.
 -- Returns one character per message: 'S' dead now, 'D' already dead, 'H' held, 'G' no such message.
@@ -40,7 +42,7 @@ local buried, dead_scores, new_attempts, reasons, listed, bodies = {}, {}, {}, {
 local function plan(i, id)
   local placed = unack_scores[i] or in_pending[i] or in_dead[i]
   if finished[i] == 1 and not placed or redis.call('EXISTS', KEYS[10 + i]) == 0 then return 'G' end
-  if in_dead[i] then return 'D' end
+  if in_dead[i] and not (counts[i] or in_pending[i]) then return 'D' end
   if not (counts[i] or in_pending[i]) then return 'G' end
   local ends = unack_scores[i] and math.floor(unack_scores[i] * 1000000 + 0.5)
   local held = ends and (ends % 1000 ~= 0 or ends % 1000000 == 0)  -- see nack
@@ -65,18 +67,18 @@ end
 if #buried == 0 then return table.concat(answer) end
 
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
-redis.call('ZADD', dead, unpack(dead_scores))
 if #new_attempts > 0 then redis.call('HSET', attempts, unpack(new_attempts)) end
 if ARGV[2] ~= '' then redis.call('HSET', reason, unpack(reasons)) end
 for _, body in ipairs(bodies) do redis.call('PERSIST', body) end
+redis.call('ZADD', dead, unpack(dead_scores))
 if lists <= tonumber(ARGV[3]) then
   for _, id in ipairs(listed) do
     redis.call('LREM', ready, 0, id)
     redis.call('LREM', retry, 0, id)
   end
 end
-redis.call('HDEL', count, unpack(buried))
 redis.call('ZREM', pending, unpack(buried))
 redis.call('ZREM', unack, unpack(buried))
+redis.call('HDEL', count, unpack(buried))
 redis.pcall('HINCRBY', stats, 'dead', #buried)
 return table.concat(answer)

@@ -30,7 +30,7 @@ local scores = redis.call('ZMSCORE', unack, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
-redis.call('ZCARD', dead)
+local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
 redis.call('SCARD', garbage)
 
 local function finish(id)
@@ -69,7 +69,9 @@ for i, id in ipairs(ids) do
     settled = settled + 1
     answer[i] = 'S'
     local retries = counts[i] and tonumber(string.match(counts[i], '^%d+$') or 0)
-    if not retries then
+    if not retries and in_dead[i] then
+      redis.call('ZREM', unack, id)  -- a call before made it dead, and Redis refused the rest
+    elseif not retries then
       finish(id)  -- cancelled while it was held
     else
       redis.call('HSET', reason, id, failure)

@@ -63,8 +63,9 @@ local function release_from_unack(i, by_receipt)
   else
     local deliveries = math.max(1, math.min(before[i] and string.match(before[i], '^%d+') or 1, 1e9))
     if by_receipt then deliveries = deliveries - 1 end
-    if before[i] or deliveries > 0 then redis.call('HSET', attempts, id, deliveries) end
     make_due(i)
+    -- Directly before it leaves unack: a call that Redis refuses before has not counted.
+    if before[i] or deliveries > 0 then redis.call('HSET', attempts, id, deliveries) end
   end
   redis.call('ZREM', unack, id)
   return (counts[i] or by_receipt) and 'S' or 'G'

@@ -47,11 +47,15 @@ if not retries then return 'unknown' end  -- it would be dropped when it is due
 
 local life = redis.call('PTTL', body)
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
+local new_life = life
 if life > 0 then
   -- If the body would expire before the due time, another program has set one of them: then the TTL counts from now.
   local from = pending_score and pending_score * 1000 - now < life and math.floor(pending_score * 1000 + 0.5) or now
-  redis.call('PEXPIRE', body, math.max(1, math.min(math.ceil(life + due - from), 9e15)))
+  new_life = math.max(1, math.min(math.ceil(life + due - from), 9e15))
 end
+-- A longer TTL comes before the new place, a shorter one after it: a call that Redis refuses, and that is repeated, may
+-- leave a TTL that is too long, but none that ends too early.
+if new_life > life then redis.call('PEXPIRE', body, new_life) end
 if last then
   redis.call('HSET', attempts, id, string.match(last, '^%d+') or 1)
 elseif unack_score then
@@ -65,6 +69,7 @@ else
   redis.call('LPUSH', ready, id)
   redis.call('ZREM', pending, id)
 end
+if new_life < life then redis.call('PEXPIRE', body, new_life) end
 redis.call('ZREM', unack, id)
 redis.call('SREM', garbage, id)  -- a Go worker put it there, but a zset still has it
 if searches then  -- after the message has its new place: a failure must not lose it

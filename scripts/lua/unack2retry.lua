@@ -12,7 +12,8 @@
 -- ARGV[2] '1': dead letters are kept; '0': they go to garbage
 -- ARGV[3] '1': only messages whose backoff has ended, of the first 200 in unack; ended leases stay
 --
--- Only this script spends a retry.
+-- Only this script spends a retry. The count is written directly before the ids leave unack: a call that Redis refuses
+-- before that has spent none. If attempts already has the end of this lease, it was such a call that wrote it.
 -- Returns {number moved, us until the next end (-1: none), ids moved to retry, ids without retries left}, ids joined by
 -- ' '.
 local unack, retry, count, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -35,7 +36,8 @@ end
 local limit = tonumber(ARGV[1])
 local searched = only_backoffs and 200 or limit
 local ended = redis.call('ZRANGEBYSCORE', unack, '-inf', now / 1000000, 'WITHSCORES', 'LIMIT', 0, searched)
-local ids, ends, leases = {}, {}, {}  -- leases: ids whose lease, not backoff, has ended
+local ids, ends = {}, {}
+local leases, positions = {}, {}  -- ids whose lease, not backoff, has ended, and their positions in ids
 for i = 1, #ended, 2 do
   local id = ended[i]
   local last = math.floor(ended[i + 1] * 1000000 + 0.5)
@@ -43,7 +45,10 @@ for i = 1, #ended, 2 do
   if #ids < limit and (backoff or not only_backoffs) then
     ids[#ids + 1] = id
     ends[#ends + 1] = last
-    if last % 1000 ~= 0 then leases[#leases + 1] = id end  -- a lease of this library: see nack
+    if last % 1000 ~= 0 then  -- a lease of this library: see nack
+      leases[#leases + 1] = id
+      positions[#positions + 1] = #ids
+    end
   end
 end
 if #ids == 0 then return {0, wait(), '', ''} end
@@ -53,13 +58,17 @@ local in_dead = redis.call('ZCARD', dead) > 0 and redis.call('ZMSCORE', dead, un
 local has_reasons = redis.call('HLEN', reason) > 0
 redis.call('LLEN', retry)
 redis.call('SCARD', garbage)
+local function is_repeated(i)  -- a refused call has written the end
+  return before[i] and string.match(before[i], ' (%d+)$') == string.format('%.0f', ends[i])
+end
 
 -- The reason of a message whose lease has ended says how often in a row that happened.
 local old_reasons = has_reasons and #leases > 0 and redis.call('HMGET', reason, unpack(leases)) or {}
 local lease_ended = {}  -- id -> reason
 for i, id in ipairs(leases) do
   local times = math.min(string.match(old_reasons[i] or '', '^lease ended (%d+) times?$') or 0, 1e9)
-  lease_ended[id] = string.format('lease ended %d time%s', times + 1, times == 0 and '' or 's')
+  if times == 0 or not is_repeated(positions[i]) then times = times + 1 end
+  lease_ended[id] = string.format('lease ended %d time%s', times, times == 1 and '' or 's')
 end
 
 -- Decide for each id: retry, dead or garbage.
@@ -72,6 +81,8 @@ for i, id in ipairs(ids) do
   if counts[i] and not alive then foreign = foreign + 1 end
   if not alive and not in_dead[i] then
     finished[#finished + 1] = id  -- cancelled while it was held
+  elseif not alive and ARGV[2] == '1' and is_repeated(i) then
+    died[#died + 1] = id  -- it is in dead, but no answer has named it
   elseif alive then
     local retries = math.min(string.match(counts[i], '^%d+$') or 0, 2147483647)
     local deliveries = before[i] and string.match(before[i], '^[1-9]%d*') or '1'
@@ -97,14 +108,11 @@ end
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 if #delivered > 0 then redis.call('HSET', attempts, unpack(delivered)) end
 if #reasons > 0 then redis.call('HSET', reason, unpack(reasons)) end
-if #retried > 0 then
-  redis.call('LPUSH', retry, unpack(retried))
-  redis.call('HSET', count, unpack(counted))
-end
+if #retried > 0 then redis.call('LPUSH', retry, unpack(retried)) end
 if #died > 0 then
-  if ARGV[2] == '1' then
+  if #dead_scores > 0 and ARGV[2] == '1' then
     redis.call('ZADD', dead, unpack(dead_scores))
-  else
+  elseif ARGV[2] ~= '1' then
     for _, id in ipairs(died) do finished[#finished + 1] = id end
   end
   redis.call('HDEL', count, unpack(died))
@@ -114,6 +122,7 @@ if #finished > 0 then
   redis.call('HDEL', attempts, unpack(finished))
   redis.call('HDEL', reason, unpack(finished))
 end
+if #counted > 0 then redis.call('HSET', count, unpack(counted)) end
 redis.call('ZREM', unack, unpack(ids))
 if #retried > 0 then redis.pcall('HINCRBY', stats, 'retried', #retried) end
 if #died > 0 then redis.pcall('HINCRBY', stats, 'dead', #died) end

@@ -83,7 +83,7 @@ std::string source_of(const std::string& script) {
 std::vector<std::string> commands_of(const std::string& script) {
   const std::string source = source_of(script);
   std::set<std::string> found;
-  for (const auto& match : test::matches(source, "redis\\.call\\('([A-Z]+)'")) found.insert(match[1]);
+  for (const auto& match : test::matches(source, "redis\\.p?call\\('([A-Z]+)'")) found.insert(match[1]);
   return {found.begin(), found.end()};
 }
 
@@ -216,14 +216,43 @@ TEST_CASE("refused midway: a message that a failed unack2retry left behind is de
     Scene scene(setup);
     scene.put(At::held, "a", {-1min}).put(At::held, "b", {-1min, "0"}).put(At::cancelled, "c", {-1min});
     CHECK(run(scene, move("unack2retry")) != "");
+    CHECK(run(scene, move("unack2retry")) != "");
+    CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("a")}) == "3");  // no attempt has spent a retry
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
-    CHECK(run(scene, move("unack2retry")) == "");
+    const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
+    CHECK(reclaimed.dead_lettered == scene.ids({"b"}));  // so that the caller takes the TTL off its body
+    CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("a")}) == "2");
+    for (const char* name : {"a", "b"}) {
+      CHECK(scene.cmd({"HGET", scene.keys().reason, scene.id(name)}) == "lease ended 1 time");
+    }
     CHECK(scene.lost().empty());
     const Taken taken = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);
     REQUIRE(taken.messages.size() == 1);
     CHECK(taken.messages[0].first == scene.id("a"));
     CHECK(scene.score_us(scene.keys().dead, "b") != 0);
     CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, scene.id("c")}) == 1);
+    test::redis().cmd({"ACL", "DELUSER", "limited"});
+  }
+}
+
+TEST_CASE("refused midway: a take that Redis refuses leases nothing, since the end of such a lease would spend a retry") {
+  for (const AnyMove& one : test::all_moves()) {
+    const std::string script = test::script_of(one.name);
+    if (script != "ready2unack" && script != "pending2unack") continue;
+    for (const std::string& command : commands_of(script)) {
+      CAPTURE(one.name);
+      CAPTURE(command);
+      Scene::Setup setup;
+      setup.login.user = "limited";
+      setup.login.password = "secret";
+      test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+      Scene scene(setup);
+      test::put_messages_for(scene, one);
+      const auto held = scene.cmd({"ZCARD", scene.keys().unack});
+      const std::string text = run(scene, one);
+      if (!text.empty()) CHECK(scene.cmd({"ZCARD", scene.keys().unack}) == held);
+      CHECK(lost_by(scene, one.name) == "");
+    }
     test::redis().cmd({"ACL", "DELUSER", "limited"});
   }
 }

@@ -159,6 +159,50 @@ TEST_CASE("probe: one that a Go worker took, or that was cancelled or reschedule
   }
 }
 
+TEST_CASE("probe: a message that does not wait in ready is none, although its id is the newest there") {
+  for (const std::string& what : {std::string("taken"), std::string("held"), std::string("cancelled"),
+                                  std::string("rescheduled"), std::string("retry")}) {
+    CAPTURE(what);
+    Scene scene(Scene::Setup::without_lists());
+    scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
+    note(scene, "a");
+    if (what == "taken") {  // a second entry of the message that is taken
+      scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
+    } else {
+      scene.cmd({"LPUSH", scene.keys().ready, scene.id("d")});
+      if (what != "cancelled") scene.cmd({"HSET", scene.keys().count, scene.id("d"), "3"});
+      if (what == "held") scene.cmd({"ZADD", scene.keys().unack, "9999999999", scene.id("d")});
+      if (what == "rescheduled") scene.cmd({"ZADD", scene.keys().pending, "9999999999", scene.id("d")});
+      if (what == "retry") scene.cmd({"HSET", scene.keys().attempts, scene.id("d"), "1 1000000000000001"});
+    }
+    CHECK(take(scene, 1).timed_id == scene.id("a"));
+    CHECK(probe(scene).empty());
+    note(scene, "gone");  // nor does it follow a probe that another program has taken
+    take(scene, 1);
+    CHECK(probe(scene).empty());
+    scene.put(At::ready, "e");
+    take(scene, 1);
+    CHECK(probe_id(scene) == scene.id("e"));
+  }
+}
+
+TEST_CASE("probe: one that is taken through an old place in retry is the probe no longer") {
+  for (const bool alone : {true, false}) {
+    CAPTURE(alone);
+    Scene scene(Scene::Setup::without_lists());
+    scene.put(At::ready, "a");
+    scene.cmd({"LPUSH", scene.keys().retry, scene.id("a")});
+    scene.cmd({"HSET", scene.keys().attempts, scene.id("a"), "0"});
+    if (!alone) scene.put(At::ready, "b");
+    note(scene, "a", std::to_string(scene.now_us() - 60'000'000));
+    const Taken taken = scene.run(&Store::ready2unack, {1, 1, 1}, 5min);
+    CHECK(taken.from_retry == 1);
+    CHECK(taken.timed_id == scene.id("a"));
+    CHECK(taken.late >= 60s);
+    CHECK(probe_id(scene) == (alone ? "" : scene.id("b")));
+  }
+}
+
 TEST_CASE("probe: a message that becomes ready again later is not as old as it was before") {
   for (const std::string& what : {std::string("rescheduled"), std::string("rescheduled to now"), std::string("sent"),
                                   std::string("restored"), std::string("redriven")}) {

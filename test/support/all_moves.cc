@@ -58,8 +58,9 @@ void put_messages_for(Scene& scene, const AnyMove& move) {
 
 std::string script_of(const std::string& move_name) {
   static const std::map<std::string, std::string> others = {{"expire", "ack"}, {"snooze", "release"}};
-  const auto found = others.find(move_name);
-  return found != others.end() ? found->second : move_name.substr(0, move_name.find(' '));
+  const std::string word = move_name.substr(0, move_name.find(' '));
+  const auto found = others.find(word);
+  return found != others.end() ? found->second : word;
 }
 
 const std::vector<AnyMove>& all_moves() {
@@ -74,17 +75,24 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{0ms, 0}, 3, 1h});
        }},
+      {"send of a finished one with a count",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{0ms, 0}, 3, 1h});
+       },
+       [](Scene& s) {
+         s.cmd({"HSET", s.keys().count, s.id("garb"), "7"});
+       }},
       {"send fresh",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}, {s.id("none2"), body}}, {{5min, 0}, 3, 0ms, true});
+         s.run(&Store::send, {{s.id("none"), body}, {s.id("none2"), body}}, {{5min, 0}, 3, 0ms, s.is_first()});
        }},
       {"send_one",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}}, {{5min, 0}, 3, 1h, true});
+         s.run(&Store::send, {{s.id("none"), body}}, {{5min, 0}, 3, 1h, s.is_first()});
        }},
       {"send_one now",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}}, {{0ms, 0}, 3, 0ms, true});
+         s.run(&Store::send, {{s.id("none"), body}}, {{0ms, 0}, 3, 0ms, s.is_first()});
        }},
       {"send staged",
        [](Scene& s) {
@@ -92,15 +100,16 @@ const std::vector<AnyMove>& all_moves() {
        }},
       {"send_new",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), large}}, {{5min, 0}, 3, 1h, true});
+         s.run(&Store::send, {{s.id("none"), large}}, {{5min, 0}, 3, 1h, s.is_first()});
        }},
       {"send_new now",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), large}, {s.id("none2"), body}}, {{0ms, 0}, 3, 0ms, true});
+         s.run(&Store::send, {{s.id("none"), large}, {s.id("none2"), body}}, {{0ms, 0}, 3, 0ms, s.is_first()});
        }},
       {"send_new with headers",
        [](Scene& s) {
-         s.run(&Store::send, {{s.keep("none"), large}, {s.keep("none2"), body, kHeaders}}, {{5min, 0}, 3, 1h, true});
+         s.run(&Store::send, {{s.keep("none"), large}, {s.keep("none2"), body, kHeaders}},
+               {{5min, 0}, 3, 1h, s.is_first()});
        }},
       {"send with headers",
        [](Scene& s) {
@@ -113,7 +122,7 @@ const std::vector<AnyMove>& all_moves() {
        }},
       {"send_one with headers",
        [](Scene& s) {
-         s.run(&Store::send, {{s.keep("none"), body, kHeaders}}, {{5min, 0}, 3, 1h, true});
+         s.run(&Store::send, {{s.keep("none"), body, kHeaders}}, {{5min, 0}, 3, 1h, s.is_first()});
        }},
       {"pending2ready",
        [](Scene& s) {

@@ -1,5 +1,8 @@
 #include "support/moves.h"
 
+#include "redis/socket.h"
+#include "store/scripts.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,6 +17,9 @@ using namespace std::chrono_literals;
 using delayqueue::ConnectionOptions;
 using delayqueue::redis::Address;
 using delayqueue::redis::Connection;
+using delayqueue::redis::Deadline;
+using delayqueue::redis::open_transport;
+using delayqueue::redis::Transport;
 using delayqueue::store::make_keys;
 using delayqueue::store::Receipt;
 
@@ -30,12 +36,69 @@ std::string to_score(std::int64_t us) {
 
 std::int64_t to_us(const std::string& score) { return std::llround(std::strtod(score.c_str(), nullptr) * 1e6); }
 
-std::unique_ptr<Connection> connect(const Scene::Setup& setup) {
+// A transport that sends the scripts of moves changed, so that Redis refuses one of their writes.
+class BreakingTransport : public Transport {
+ public:
+  BreakingTransport(std::unique_ptr<Transport> link, std::shared_ptr<const int> write, const std::string& socket)
+      : link_(std::move(link)), write_(std::move(write)) {
+    for (const std::string& name : Redis(socket).cmd({"ACL", "CAT", "write"}).strings()) writes_ += name + " ";
+  }
+
+  void write(const std::vector<std::string_view>& pieces, Deadline deadline) override {
+    if (*write_ < 0) return link_->write(pieces, deadline);
+    std::string bytes;
+    for (const auto piece : pieces) bytes += piece;
+    for (const auto* script : delayqueue::store::scripts::all()) {
+      const std::string call = "$7\r\nEVALSHA\r\n$40\r\n" + std::string(script->sha1) + "\r\n";
+      const std::size_t at = bytes.find(call);
+      if (at == std::string::npos) continue;
+      const std::string body = refusal() + std::string(script->body);
+      bytes.replace(at, call.size(), "$4\r\nEVAL\r\n$" + std::to_string(body.size()) + "\r\n" + body + "\r\n");
+    }
+    link_->write(std::string_view(bytes), deadline);
+  }
+
+  std::size_t read(char* to, std::size_t size, Deadline deadline) override { return link_->read(to, size, deadline); }
+  int fd() const override { return link_->fd(); }
+  bool readable(Deadline deadline) override { return link_->readable(deadline); }
+
+ private:
+  std::string refusal() const {
+    return "local allowed, refused, server, writes = " + std::to_string(*write_) + ", nil, redis, {}\n" +
+           "for name in string.gmatch('" + writes_ + R"lua(', '%S+') do writes[string.upper(name)] = true end
+      local function refuses(name)
+        if not writes[name] then return false end
+        allowed = allowed - 1
+        if allowed == -1 then refused = name end
+        return name == refused
+      end
+      local redis = {error_reply = server.error_reply}
+      function redis.call(name, ...)
+        if refuses(name) then error('NOPERM ' .. name .. ' is refused') end
+        return server.call(name, ...)
+      end
+      function redis.pcall(name, ...)
+        if refuses(name) then return {err = 'NOPERM ' .. name .. ' is refused'} end
+        return server.pcall(name, ...)
+      end
+      )lua";
+  }
+
+  const std::unique_ptr<Transport> link_;
+  const std::shared_ptr<const int> write_;
+  std::string writes_;  // names of the commands that write, each with a space behind it
+};
+
+std::unique_ptr<Connection> connect(const Scene::Setup& setup, const std::shared_ptr<int>& broken_write) {
   Address address;
   address.path = setup.socket;
   ConnectionOptions options;
   options.connect_timeout = options.command_timeout = 60s;  // a busy machine may stop for long
-  return std::make_unique<Connection>(address, setup.login, options);
+  if (!setup.breakable) return std::make_unique<Connection>(address, setup.login, options);
+  const Deadline deadline = std::chrono::steady_clock::now() + 60s;
+  auto link =
+      std::make_unique<BreakingTransport>(open_transport(address, nullptr, deadline), broken_write, setup.socket);
+  return std::make_unique<Connection>(std::move(link), address, setup.login, options, nullptr, deadline);
 }
 
 bool is_zset(const std::string& key) { return key == "pending" || key == "unack" || key == "dead"; }
@@ -83,7 +146,7 @@ Scene::Setup Scene::Setup::without_lists() {
 Scene::Scene(Setup setup)
     : store_(make_keys(fresh_queue(), {}), setup.store),
       client_(setup.socket),
-      connection_(connect(setup)),
+      connection_(connect(setup, broken_write_)),
       recorded_(setup.recorded) {
   start_us_ = now_us();
   for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
@@ -183,13 +246,21 @@ std::int64_t Scene::score_us(const std::string& zset, const std::string& name) {
   return score.nil() ? 0 : to_us(score.text);
 }
 
-Receipt Scene::receipt(const std::string& name) { return {names_.find(id(name))->first, score_us(keys().unack, name)}; }
+Receipt Scene::receipt(const std::string& name) {
+  return first("unack " + name, {names_.find(id(name))->first, score_us(keys().unack, name)});
+}
 
 Receipt Scene::last_receipt(const std::string& name) {
   const std::string entry = cmd({"HGET", keys().attempts, id(name)}).text;
   const std::size_t space = entry.find(' ');
   const bool ends = space != std::string::npos;
-  return {names_.find(id(name))->first, ends ? std::strtoll(entry.c_str() + space, nullptr, 10) : 0};
+  return first("attempts " + name,
+               {names_.find(id(name))->first, ends ? std::strtoll(entry.c_str() + space, nullptr, 10) : 0});
+}
+
+Receipt Scene::first(const std::string& key, Receipt receipt) {
+  if (!repeats_) receipts_.insert_or_assign(key, receipt);
+  return receipts_.at(key);
 }
 
 std::vector<Receipt> Scene::receipts(const std::vector<std::string>& ids) {

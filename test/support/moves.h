@@ -60,6 +60,7 @@ class Scene {
     bool recorded = true;  // record the state before and after each move
     std::string socket = server().socket();
     delayqueue::redis::Login login{};
+    bool breakable = false;  // for break_at()
   };
 
   Scene() : Scene(Setup()) {}
@@ -92,6 +93,15 @@ class Scene {
     run_recorded(pipeline);
     return answer.get();
   }
+
+  // From now on Redis refuses the given write of each script that a move runs (0: the first one), and all later writes
+  // with the same command, as for a user who has lost the right to it. -1: none. A line is added in front of the script.
+  void break_at(int write) { *broken_write_ = write; }
+
+  // From now on the calls of moves are repetitions: receipt() and last_receipt() return what they returned first, and
+  // is_first() is false.
+  void repeat(bool repeats = true) { repeats_ = repeats; }
+  bool is_first() const { return !repeats_; }
 
   // Runs a script as if Redis' clock showed `now_us`. Checks that the script reads the clock once.
   Reply run_at(std::int64_t now_us, const delayqueue::redis::Script& script, const std::vector<std::string>& keys,
@@ -128,15 +138,19 @@ class Scene {
   std::string change_of(const std::string& key) const;
   std::string member(const std::string& key, const std::string& id, const std::string& value) const;
   std::string time_text(const std::string& key, const std::string& score) const;
+  delayqueue::store::Receipt first(const std::string& key, delayqueue::store::Receipt receipt);
 
   const delayqueue::store::Store store_;
   Redis client_;
+  const std::shared_ptr<int> broken_write_ = std::make_shared<int>(-1);
   std::unique_ptr<delayqueue::redis::Connection> connection_;
   std::int64_t start_us_ = 0;
   std::map<std::string, std::string> names_;  // by id
   std::map<std::string, At> alive_;           // by name
   std::int64_t spread_us_ = 0;
   const bool recorded_;
+  bool repeats_ = false;
+  std::map<std::string, delayqueue::store::Receipt> receipts_;  // as they were returned first
   Snapshot before_, after_;
   std::int64_t before_us_ = 0, after_us_ = 0;
 };
