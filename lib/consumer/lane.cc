@@ -200,7 +200,7 @@ void Lane::add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places
   }
   if (promotes) add_promote(round_trip, share, has_room);
   if (!reclaims && !promotes && !prefetcher_.has_more(share)) return;
-  backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, partition_.moves, share);
+  backlog ? prefetcher_.expect_more(store::kBatch) : prefetcher_.take(round_trip, partition_.moves, share);
   if (share.has_others && share.room == 0 && (reclaims || promotes)) add_lengths(round_trip);
 }
 
@@ -208,7 +208,7 @@ void Lane::add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places
 void Lane::add_lengths(RoundTrip& round_trip) {
   for (const std::string* list : {&partition_.keys().ready, &partition_.keys().retry}) {
     round_trip.expect(partition_.moves.length(round_trip.pipeline(), *list), [this](const auto& length) {
-      if (length.get() > 0) prefetcher_.expect_more();
+      if (const std::size_t messages = length.get(); messages > 0) prefetcher_.expect_more(messages);
     });
   }
 }

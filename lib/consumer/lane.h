@@ -127,12 +127,13 @@ class Lane {
   bool should_go_on(const WorkerShare& share) const { return prefetcher_.should_go_on(share); }
   bool can_take(const WorkerShare& share) const { return prefetcher_.can_take(share); }
   bool more_ready() const { return prefetcher_.more_ready(); }
+  std::size_t expected() const { return prefetcher_.expected(); }
   std::size_t room(const WorkerShare& share) const { return prefetcher_.room(share); }
   std::size_t most_taken(const WorkerShare& share) const { return prefetcher_.most_taken(share); }
   const Prefetcher& prefetcher() const { return prefetcher_; }
   const BodyFetcher& bodies() const { return bodies_; }
   const AnswerTimes& answers() const { return answers_; }
-  std::size_t prefetch() const { return prefetch_size_.get(); }
+  double prefetch() const { return prefetch_size_.get(); }
   // Whether its moves are due, after which a take may return something.
   bool moves_are_due() const;
   // Whether it must not wait for places: by time its moves are due, or retry has to get its share.

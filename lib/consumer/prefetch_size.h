@@ -14,9 +14,10 @@ class PrefetchSize {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  explicit PrefetchSize(std::size_t most) : most_(most) {}
+  explicit PrefetchSize(std::size_t most) : most_(static_cast<double>(most)) {}
 
-  std::size_t get() const { return size_; }
+  // Not a whole number: many partitions, each of which handles a message now and then, add up to some.
+  double get() const { return size_; }
 
   // So many handlers have returned since the last call. `take`: how long a take usually lasts.
   void handled(std::size_t returned, Seconds take) {
@@ -26,7 +27,7 @@ class PrefetchSize {
     const Seconds span = std::clamp<Seconds>(kRoundTripsToHandler * take, kSpan, kLongestSpan);
     if (counted < span / 2) return;
     const double in_span = static_cast<double>(handled_) * (span / counted);
-    size_ = std::max(static_cast<std::size_t>(std::min(in_span, static_cast<double>(most_))), size_ / 2);
+    size_ = std::max(std::min(in_span, most_), size_ / 2);
     handled_ = 0;
     counting_since_ = now;
   }
@@ -38,8 +39,8 @@ class PrefetchSize {
   static constexpr std::chrono::milliseconds kLongestSpan{100};
   static constexpr int kRoundTripsToHandler = 4;
 
-  const std::size_t most_;
-  std::size_t size_ = 0;
+  const double most_;
+  double size_ = 0;
   std::size_t handled_ = 0;  // since counting_since_
   Clock::time_point counting_since_;
 };

@@ -9,6 +9,7 @@ namespace delayqueue {
 namespace {
 
 constexpr std::size_t kRetryShare = 8;  // one of so many messages taken is for retry
+constexpr std::size_t kGrowth = 4;  // after a take that returned all that it asked for, there may be so many times more
 
 int retries_left_of(const store::Taken& taken, const std::string& id) {
   const auto other = taken.other_retries_left.find(id);
@@ -73,7 +74,8 @@ void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const Wo
         [this, requested, sent_at](const auto& taken) {
           end_take(requested);
           const store::Taken result = taken.get();
-          read_taken(requested, sent_at, result, result.popped == requested.total);
+          const std::size_t more = std::max(kGrowth * result.popped, minus(expected_, result.popped));
+          read_taken(requested, sent_at, result, result.popped == requested.total ? more : 0);
         },
         [this, requested] { end_take(requested); });
     begin_take(requested);
@@ -107,21 +109,22 @@ void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, cons
           end_take(requested);
           const auto [promoted, taken] = answer.get();
           listener_.promoted(promoted, promoted.moved == moved);
-          if (!taken) return expect_more();
-          read_taken(requested, sent_at, *taken, promoted.moved > taken->popped);
+          if (!taken) return expect_more(promoted.moved);
+          read_taken(requested, sent_at, *taken, minus(promoted.moved, taken->popped));
         },
         [this, requested] { end_take(requested); });
     begin_take(requested);
   }
 }
 
-// more: messages are left in ready, as far as is known.
+// more: the messages that are left in ready, as far as is known.
 void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
-                            bool more) {
-  more_ready_ = more;
+                            std::size_t more) {
+  more_ready_ = more > 0;
+  expected_ = more;
   full_ = taken.popped == limits.total;
   const bool late = answers_.measure(Clock::now() - sent_at);
-  lists_empty_ = !more && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
+  lists_empty_ = !more_ready_ && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
   retry_left_ = taken.retry_left;
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {

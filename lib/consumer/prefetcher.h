@@ -86,8 +86,12 @@ class Prefetcher {
   }
   bool more_ready() const { return more_ready_; }
 
-  // There may be more to take later.
-  void expect_more() {
+  // How many messages a take may return, as far as is known: the places for others are for the next lane.
+  std::size_t expected() const { return expected_ + retry_left_; }
+
+  // There may be so many more to take later.
+  void expect_more(std::size_t messages) {
+    expected_ = std::max(messages, more_ready_ ? expected_ : 0);
     more_ready_ = true;
     lists_empty_ = false;
   }
@@ -95,7 +99,7 @@ class Prefetcher {
   // pending2ready has moved so many messages. A take in the same round trip answers later.
   void promoted(std::size_t moved) {
     promoted_ += moved;
-    if (moved > 0) expect_more();
+    if (moved > 0) expect_more(moved);
   }
 
   // A producer or another consumer has put messages into ready.
@@ -150,7 +154,8 @@ class Prefetcher {
   std::vector<store::TakeLimits> limits_of_batches(const WorkerShare& share) const;
   void begin_take(const store::TakeLimits& limits);
   void end_take(const store::TakeLimits& limits);
-  void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken, bool more);
+  void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
+                  std::size_t more);
   void count_share(const store::Taken& taken);
 
   const std::shared_ptr<const std::string> queue_;  // its name, in every Message
@@ -165,6 +170,7 @@ class Prefetcher {
   PoisonGuard poison_guard_;
 
   bool more_ready_ = false;
+  std::size_t expected_ = 0;  // in ready, if there are more
   bool lists_empty_ = false;  // the last take returned nothing from ready and retry, except what was moved for it
   std::size_t promoted_ = 0;  // messages that pending2ready has moved since the last take
   std::size_t retry_left_ = 0;

@@ -15,6 +15,10 @@ constexpr std::size_t kMostLag = 4;
 constexpr std::size_t kLeastPart = 50;
 constexpr std::size_t kMostParts = 16;
 
+// Of so many lanes, one that looks for messages gets at most this part of the places: it may find a single message, and
+// other lanes look before its answer is here.
+constexpr std::size_t kLookers = 4;
+
 }  // namespace
 
 void SharedCapacity::add_lane(std::size_t line) {
@@ -31,14 +35,15 @@ void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::v
   all_ = Use();
   lanes_.assign(lines_.size(), {});
   queues_.assign(turns_.size(), {});
+  std::vector<double> prefetch(turns_.size(), 0);
   for (std::size_t lane = 0; lane < lines_.size(); ++lane) {
     grow(lane, uses[lane]);
-    queues_[lines_[lane]].prefetch += uses[lane].prefetch;
+    prefetch[lines_[lane]] += uses[lane].prefetch;
   }
   for (std::size_t line = 0; line < turns_.size(); ++line) {
     const run::WorkerLoad& load = loads_[line];
     QueueUse& own = queues_[line];
-    own.prefetch = std::min(own.prefetch, prefetch_);
+    own.prefetch = std::min(static_cast<std::size_t>(prefetch[line]), prefetch_);
     all_.prefetch += own.prefetch;
     all_.held += load.running + load.waiting;
     all_.running += load.running;
@@ -98,17 +103,20 @@ std::vector<std::size_t> SharedCapacity::divide(const std::vector<Wish>& wishes)
   const auto looks = [](const Wish& wish) { return !wish.has_more; };
   const auto lookers = static_cast<std::size_t>(std::count_if(wishes.begin(), wishes.end(), looks));
   const std::size_t reserved = std::min(lookers, places() / kMostParts);  // for one message each
+  const std::size_t most_looked = lines_.size() < kLookers ? places() : (places() + kLookers - 1) / kLookers;
   std::size_t left = places() - reserved;
   run::Turns turns = turns_;
   for (const bool has_more : {true, false}) {
     if (!has_more) left += reserved;
-    std::vector<std::size_t> wanted(turns.size(), 0), given(turns.size(), 0), lanes(turns.size(), 0);
+    std::vector<std::size_t> wanted(turns.size(), 0), given(wanted), lanes(wanted), expected(wanted);
     for (const Wish& wish : wishes) {
       if (wish.has_more != has_more) continue;
       const std::size_t line = lines_[wish.lane];
       wanted[line] = std::max(wanted[line], wish.room);
+      expected[line] += std::min(wish.room, std::max<std::size_t>(1, wish.expected));
       ++lanes[line];
     }
+    for (std::size_t line = 0; line < turns.size(); ++line) wanted[line] = std::min(wanted[line], expected[line]);
     std::size_t weights = 0;
     for (std::size_t line = 0; line < turns.size(); ++line) {
       if (wanted[line] > 0) weights += turns.weight(line);
@@ -143,7 +151,7 @@ std::vector<std::size_t> SharedCapacity::divide(const std::vector<Wish>& wishes)
       if (wish.has_more) continue;
       std::size_t& rest = given[lines_[wish.lane]];
       const std::size_t part = std::max<std::size_t>(1, rest / lanes[lines_[wish.lane]]--);
-      divided[wish.lane] = std::min({part, rest, wish.room});
+      divided[wish.lane] = std::min({part, rest, wish.room, std::max<std::size_t>(1, most_looked)});
       rest -= divided[wish.lane];
     }
   }
@@ -165,7 +173,8 @@ void SharedCapacity::give_to_lanes(const std::vector<Wish>& wishes, std::size_t 
   const std::size_t part = (all + held.size() - 1) / held.size();
   for (const Wish& wish : wishes) {
     std::size_t& own = held[lanes_[wish.lane].server];
-    const std::size_t some = std::min({minus(part, own), places, wish.room});
+    const std::size_t expected = std::max<std::size_t>(1, wish.expected);
+    const std::size_t some = std::min({minus(part, own), places, wish.room, expected});
     divided[wish.lane] = some;
     own += some;
     places -= some;

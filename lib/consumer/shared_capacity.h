@@ -7,6 +7,7 @@
 #include "run/worker_pool.h"
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace delayqueue {
@@ -19,7 +20,7 @@ class SharedCapacity {
   struct LaneUse {
     std::size_t held = 0;          // messages that wait for their bodies, or may come
     std::size_t claimed = 0;       // workers that some of these wait for
-    std::size_t prefetch = 0;      // how many messages it wants to hold in addition to the running ones
+    double prefetch = 0;           // how many messages it wants to hold in addition to the running ones
     bool redelivers = false;       // a redelivered message is on its way to a free worker
     const void* server = nullptr;  // that has its messages; only compared
   };
@@ -29,6 +30,7 @@ class SharedCapacity {
     std::size_t lane = 0;
     std::size_t room = 0;
     bool has_more = false;  // as far as is known, it has messages; if not, it looks for some
+    std::size_t expected = std::numeric_limits<std::size_t>::max();  // so many, as far as is known
   };
 
   // `weights`: of the queues. `prefetch`: for each server. See ConsumerOptions for the others.

@@ -152,8 +152,10 @@ void TakePlanner::add_take(RoundTrip& round_trip, Lane& lane, std::size_t places
   const std::size_t batch = batch_of(lane);
   const std::size_t own = is_alone(lane) ? std::min(places, batch) : places;
   const bool has_more = lane.has_more(share);
-  // While a take of the same queue is under way, only a whole batch is worth a call, or what must not wait.
-  const bool worth = own >= batch || !taking.has(line) || lane.has_to_look();
+  // While a take of the same queue is under way, only a whole batch is worth a call, or all that a partition is
+  // expected to have, or what must not wait.
+  const std::size_t expected = lane.queue().lanes.size() > 1 ? lane.expected() : batch;
+  const bool worth = own >= std::min(batch, expected) || !taking.has(line) || lane.has_to_look();
   if (overlapping && has_more && !worth) return;
   if (own > 0 && has_more) lane.use_turn(own);
   lane.add_take(round_trip, share, own);
@@ -180,7 +182,9 @@ std::vector<SharedCapacity::Wish> TakePlanner::wishes(const LaneServer& server, 
       if (may && lane->can_take(share)) {
         // Of all servers: the places of the queue are divided among them.
         const std::size_t most = is_alone(*lane) ? server_count_ * batch_of(*lane) : lane->most_taken(share);
-        all.push_back({lane->number(), std::min(lane->room(share), most), has_more});
+        // What one partition is not expected to have is for the others of the queue.
+        const bool limits = has_more && queue.lanes.size() > 1;
+        all.push_back({lane->number(), std::min(lane->room(share), most), has_more, limits ? lane->expected() : most});
       }
     }
   }

@@ -39,9 +39,9 @@ void WakeupConnections::add(ServedQueue& queue) {
 
 void WakeupConnections::read() {
   for (Connection& one : connections_) {
-    const auto marker = one.listener.read();
-    if (!marker) continue;
-    for (ServedQueue* queue : one.queues) read(*queue, *marker);
+    while (const auto marker = one.listener.read()) {
+      for (ServedQueue* queue : one.queues) read(*queue, *marker);
+    }
   }
 }
 
@@ -68,7 +68,7 @@ void WakeupConnections::listen(const IsQuiet& is_quiet) {
   const milliseconds interval = options_.poll_interval;
   for (Connection& one : connections_) {
     if (one.enabled && one.listener.may_begin(Clock::now())) {
-      std::vector<std::string> keys;
+      std::vector<std::string> keys, emptied;
       bool all = true;
       for (const ServedQueue* queue : one.queues) {
         const Lane& home = *queue->lanes[0];
@@ -76,10 +76,13 @@ void WakeupConnections::listen(const IsQuiet& is_quiet) {
         if (is_quiet(home)) keys.push_back(home.wake_key());
         // Also without partitions: a sender may know of them first.
         const bool any = std::any_of(queue->lanes.begin(), queue->lanes.end(), quiet);
-        if (any && queue->layout.may_have_partitions()) keys.push_back(home.wakes_key());
+        if (any && queue->layout.may_have_partitions()) {
+          keys.push_back(home.wakes_key());
+          emptied.push_back(home.wakes_key());
+        }
         all = all && is_quiet(home);  // then both keys are there
       }
-      if (!keys.empty()) one.listener.begin(keys, all);
+      if (!keys.empty()) one.listener.begin(keys, all, emptied);
     }
     const bool works = one.enabled && one.listener.works();
     for (ServedQueue* queue : one.queues) {
@@ -94,21 +97,18 @@ void WakeupConnections::listen(const IsQuiet& is_quiet) {
   }
 }
 
-// Closes all connections at the same time. A marker that has arrived wakes another consumer. If none has, one may be
-// lost: Redis drops what it has for a connection whose end it has read.
+// Closes all connections at the same time. A marker that has arrived wakes another consumer. If an answer is missing,
+// one may be lost: Redis drops what it has for a connection whose end it has read.
 void WakeupConnections::leave() {
   if (std::exchange(left_, true)) return;
   const Clock::time_point until = Clock::now() + WakeupListener::kFarewell;
   for (Connection& one : connections_) one.listener.begin_leaving();
   for (Connection& one : connections_) {
-    const bool was_waiting = one.listener.fd() >= 0;
-    const auto marker = one.listener.leave(until);
+    const WakeupListener::Left left = one.listener.leave(until);
     for (ServedQueue* queue : one.queues) {
-      if (marker) {
-        pass_on(*queue, *marker);
-      } else if (was_waiting) {
-        for (Lane* lane : queue->lanes) lane->expect_lost_marker();
-      }
+      for (const WakeupListener::Marker& marker : left.markers) pass_on(*queue, marker);
+      if (!left.may_be_lost) continue;
+      for (Lane* lane : queue->lanes) lane->expect_lost_marker();
     }
   }
 }

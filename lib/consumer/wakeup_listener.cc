@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace delayqueue {
 namespace {
@@ -17,7 +18,8 @@ constexpr milliseconds kFirstPause{50};            // after a broken connection;
 
 }  // namespace
 
-void WakeupListener::begin(const std::vector<std::string>& keys, bool all) noexcept {
+void WakeupListener::begin(const std::vector<std::string>& keys, bool all,
+                           const std::vector<std::string>& emptied) noexcept {
   const Clock::time_point now = Clock::now();
   if (waiting_ && now >= until_) drop_broken();
   if (waiting_ || now < connect_at_) return;
@@ -35,8 +37,15 @@ void WakeupListener::begin(const std::vector<std::string>& keys, bool all) noexc
     redis::append_word(request, "BZPOPMIN");
     for (const std::string& key : keys_) redis::append_word(request, key);
     redis::append_word(request, all ? kBlockText : kShortBlockText);
+    emptied_.clear();
+    for (const std::string& key : emptied) {
+      if (leaves_out(key)) continue;
+      emptied_.push_back(key);
+      redis::append_command(request, {"ZPOPMIN", key, std::to_string(store::kMostPartitions)});  // after the wait
+    }
     connection_->write(request);
     waiting_ = true;
+    unread_ = 1 + emptied_.size();
     until_ = now + kBlock + patience_;
   } catch (const ReplyError&) {
     drop(kRefusedPause);
@@ -68,35 +77,48 @@ bool WakeupListener::has_connected() {
 
 std::optional<WakeupListener::Marker> WakeupListener::read() noexcept {
   try {
-    while (waiting_) {
-      const redis::ReplyPtr reply = connection_->read_until(Clock::now());
-      if (reply == nullptr) return std::nullopt;
-      const redis::Reply answer(reply.get());
-      const bool elsewhere =
-          connection_->redirection(answer).has_value() || (answer.is_error() && redis::is_temporary(answer.text()));
-      if (elsewhere) {
-        drop_broken();
-      } else if (unchecked_ > 0) {
-        read_check(answer);
-      } else if (answer.is_error()) {
-        check_keys();
-      } else {
-        waiting_ = false;
-        pause_ = milliseconds(0);
-        if (answer.is_nil()) return std::nullopt;
-        ++first_;  // a key that always has a member must not hide the others
-        return marker_in(answer);
-      }
-    }
+    receive_until(Clock::now());
   } catch (const std::exception&) {
     drop_broken();
   }
-  return std::nullopt;
+  if (markers_.empty()) return std::nullopt;
+  Marker marker = std::move(markers_.front());
+  markers_.pop_front();
+  return marker;
 }
 
-std::optional<WakeupListener::Marker> WakeupListener::marker_in(redis::Reply answer) {
-  const auto text = [&](std::size_t i) { return std::string(answer[i].text()); };
-  return Marker{text(0), text(1), text(2), text(2) == "0", text(1) != store::kMarker};
+void WakeupListener::receive_until(Clock::time_point deadline) {
+  while (waiting_) {
+    const redis::ReplyPtr reply = connection_->read_until(deadline);
+    if (reply == nullptr) return;
+    read(redis::Reply(reply.get()));
+  }
+}
+
+void WakeupListener::read(redis::Reply answer) {
+  const bool elsewhere =
+      connection_->redirection(answer).has_value() || (answer.is_error() && redis::is_temporary(answer.text()));
+  if (elsewhere) return drop_broken();
+  if (unchecked_ > 0) return read_check(answer);
+  if (unread_ > emptied_.size()) {
+    is_refused_ = answer.is_error();
+    if (!is_refused_ && !answer.is_nil()) {
+      ++first_;  // a key that always has a member must not hide the others
+      add_marker(std::string(answer[0].text()), answer[1], answer[2]);
+    }
+  } else if (!answer.is_error()) {  // without the right to ZPOPMIN each wait brings one marker
+    const std::string& key = emptied_[emptied_.size() - unread_];
+    for (std::size_t i = 0; i + 1 < answer.size(); i += 2) add_marker(key, answer[i], answer[i + 1]);
+  }
+  if (--unread_ > 0) return;
+  if (is_refused_) return check_keys();
+  waiting_ = false;
+  pause_ = milliseconds(0);
+}
+
+void WakeupListener::add_marker(const std::string& key, redis::Reply member, redis::Reply due) {
+  markers_.push_back(
+      {key, std::string(member.text()), std::string(due.text()), due.text() == "0", member.text() != store::kMarker});
 }
 
 // Redis has refused to wait for several keys: one of a wrong type, or without permission, is enough for that. Only
@@ -124,16 +146,14 @@ void WakeupListener::begin_leaving() noexcept {
   if (waiting_) ::shutdown(connection_->fd(), SHUT_WR);
 }
 
-std::optional<WakeupListener::Marker> WakeupListener::leave(Clock::time_point until) noexcept {
-  std::optional<Marker> marker;
+WakeupListener::Left WakeupListener::leave(Clock::time_point until) noexcept {
   try {
-    const redis::ReplyPtr reply = waiting_ && unchecked_ == 0 ? connection_->read_until(until) : nullptr;
-    const redis::Reply answer(reply.get());
-    if (reply != nullptr && !answer.is_error() && !answer.is_nil()) marker = marker_in(answer);
+    if (unchecked_ == 0) receive_until(until);
   } catch (const std::exception&) {  // the end of the stream: Redis closed the connection
   }
+  Left left{std::exchange(markers_, {}), waiting_};
   drop(milliseconds(0));
-  return marker;
+  return left;
 }
 
 void WakeupListener::end() {
@@ -149,7 +169,7 @@ void WakeupListener::drop_broken() {
 void WakeupListener::drop(milliseconds pause) {
   connection_.reset();
   waiting_ = false;
-  unchecked_ = 0;
+  unread_ = unchecked_ = 0;
   connect_at_ = Clock::now() + pause;
 }
 

@@ -23,6 +23,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -59,7 +60,9 @@ class WakeupListener {
   // Begins to wait for a member of any of these keys, unless it waits already. It has its own connection, because a
   // blocked one can do nothing else. Failures are not logged: the main connection reports the same ones.
   // `all`: these are the keys of all its queues. If not, the wait is short, so that the others are soon among them.
-  void begin(const std::vector<std::string>& keys, bool all) noexcept;
+  // `emptied`: those of the keys that may have many members. All of them are taken when the wait ends: BZPOPMIN alone
+  // returns the least one, so under load the markers of some partitions would never be received.
+  void begin(const std::vector<std::string>& keys, bool all, const std::vector<std::string>& emptied = {}) noexcept;
 
   // Whether begin() would do something now.
   bool may_begin(Clock::time_point now) const { return now >= (waiting_ ? until_ : connect_at_) && !is_opening(); }
@@ -73,21 +76,28 @@ class WakeupListener {
   // Whether Redis refused to wait for this key.
   bool leaves_out(const std::string& key) const { return refused_.count(key) > 0; }
 
-  // The member that was received since the last call, if there was one.
+  // The next member that was received, if there is one.
   std::optional<Marker> read() noexcept;
 
   // Closes the connection, and waits for the thread that makes one.
   void end();
 
+  // What was received before the end: wake other consumers then. `may_be_lost`: Redis may have sent others.
+  struct Left {
+    std::deque<Marker> markers{};
+    bool may_be_lost = false;
+  };
+
   // Ends the waiting for good, in two steps, so that several can leave at the same time. After leave() Redis sends this
-  // consumer no marker. Returns the one that it had just received, if there was one: wake another consumer then. If
-  // there was none although it was waiting, Redis may have sent one that is lost.
+  // consumer no marker.
   static constexpr milliseconds kFarewell{200};  // for Redis to notice the end of the connection
   void begin_leaving() noexcept;
-  std::optional<Marker> leave(Clock::time_point until) noexcept;
+  Left leave(Clock::time_point until) noexcept;
 
  private:
-  static std::optional<Marker> marker_in(redis::Reply answer);
+  void receive_until(Clock::time_point deadline);
+  void read(redis::Reply answer);
+  void add_marker(const std::string& key, redis::Reply member, redis::Reply due);
   bool is_opening() const;
   bool has_connected();
   void check_keys();
@@ -100,11 +110,15 @@ class WakeupListener {
   milliseconds pause_{0};
   std::unique_ptr<redis::Connection> connection_;
   std::optional<BackgroundCall<std::unique_ptr<redis::Connection>>> opening_;
-  bool waiting_ = false;           // for an answer
-  std::vector<std::string> keys_;  // it waits for these
-  std::size_t unchecked_ = 0;      // the last of these, whose answers to check_keys() are missing
-  std::size_t first_ = 0;          // the first key of the next wait: Redis looks at them in their order
-  std::set<std::string> refused_;  // keys that Redis refused, and that are left out until refused_until_
+  bool waiting_ = false;              // for an answer
+  std::vector<std::string> keys_;     // it waits for these
+  std::vector<std::string> emptied_;  // some of these
+  std::size_t unread_ = 0;            // answers to BZPOPMIN, and to ZPOPMIN for each of emptied_
+  bool is_refused_ = false;           // the answer to BZPOPMIN was an error
+  std::deque<Marker> markers_;        // received, for read()
+  std::size_t unchecked_ = 0;         // the last of these, whose answers to check_keys() are missing
+  std::size_t first_ = 0;             // the first key of the next wait: Redis looks at them in their order
+  std::set<std::string> refused_;     // keys that Redis refused, and that are left out until refused_until_
   Clock::time_point refused_until_;
   Clock::time_point until_;       // the answer is late after this time
   Clock::time_point connect_at_;  // not before this time

@@ -63,6 +63,7 @@ void durability(Bench& bench);
 void transport(Bench& bench);
 void processes(Bench& bench);
 void partitions(Bench& bench);
+void lone_messages(Bench& bench);  // partitions.lone
 void rss(Bench& bench);
 void million(Bench& bench);  // stall, probe, backlog
 

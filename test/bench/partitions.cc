@@ -146,6 +146,7 @@ void measure_masters(Bench& bench, std::size_t masters) {
 }  // namespace
 
 void partitions(Bench& bench) {
+  lone_messages(bench);
   for (const std::size_t masters : {3, 6, 12}) measure_masters(bench, masters);
 }
 

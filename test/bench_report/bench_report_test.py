@@ -152,6 +152,8 @@ class Report(unittest.TestCase):
                          ['3', '', '', '', '`partitions.3.busiest`', '1.04'])
         targets = self.rows(report, 'Targets')
         self.assertEqual(targets['`ratio.partitions_3_send`'], ['2.85', 'at least 2.7', 'pass'])
+        self.assertEqual(targets['`ratio.partitions_lone_p99`'], ['1.1', 'at most 1.5', 'pass'])
+        self.assertEqual(self.rows(report, 'Lateness')['`partitions.lone.lateness_ms.32`'], ['–', '11', '24.5', '–', '–'])
         self.assertEqual(targets['`partitions.6.busiest`'], ['–', 'at most 1.15', 'not measured'])
 
     def test_a_library_with_one_form_has_a_footnote(self):

@@ -15,12 +15,15 @@
 
 #include "consumer/handler_runner.h"
 #include "consumer/served_queue.h"
+#include "consumer/wakeup_listener.h"
+#include "queue/endpoint.h"
 #include "redis/connection.h"
 #include "redis/pipeline.h"
 #include "store/keys.h"
 #include "store/layout.h"
 #include "store/moves.h"
 #include "support/ledger.h"
+#include "support/proxy.h"
 #include "support/text.h"
 
 namespace delayqueue {
@@ -248,6 +251,58 @@ TEST_CASE("lanes: a member of `wakes` that is no partition is removed, and wakes
   CHECK(eventually([&] { return redis().cmd({"EXISTS", keys_in(queue, 0).wakes}) == 0; }, kPatience));
   sender.send(1, "x");
   CHECK(ledger.settles(1));
+}
+
+TEST_CASE("lanes: one wait receives the markers of all partitions") {
+  Queue queue;
+  const std::string& wakes = keys_in(queue, 0).wakes;
+  Endpoint endpoint(test::server().url(), queue.name, {}, {});
+  WakeupListener listener(endpoint, 1min, nullptr);
+  std::vector<std::string> add = {"ZADD", wakes};
+  for (unsigned partition = 1; partition < store::kMostPartitions; ++partition) {
+    add.insert(add.end(), {partition == 1 ? "1800000000.5" : "0", std::to_string(partition)});
+  }
+  redis().cmd(add);
+  listener.begin({keys_in(queue, 0).wake, wakes}, true, {wakes});
+  std::set<std::string> members;
+  REQUIRE(eventually(
+      [&] {
+        while (const auto marker = listener.read()) {
+          CHECK(marker->key == wakes);
+          CHECK(marker->ready == (marker->member != "1"));
+          members.insert(marker->member);
+        }
+        return listener.fd() < 0;
+      },
+      kPatience));
+  CHECK(members.size() == store::kMostPartitions - 1);
+}
+
+TEST_CASE("lanes: markers of some partitions delay those of no other, at any number") {
+  Queue queue;
+  queue.admin.set_partitions(32);
+  test::FaultProxy proxy(test::server().socket(), test::FaultProxy::Via::unix_socket);
+  proxy.delay(2ms);
+  Ledger ledger;
+  ConsumerOptions options = seldom_polling();
+  const test::ConsumerPtr consumer(new Consumer(proxy.url(), queue.name, ledger.watch(), options));
+  consumer->start();
+  REQUIRE(eventually([] { return test::info("clients", "blocked_clients") == "1"; }, kPatience));
+  // Faster than the consumer asks for the next marker. In the order of their text "1" and "10" are before "9".
+  std::atomic<bool> stops{false};
+  std::thread busy([&] {
+    LaneSender sender(queue);
+    for (unsigned i = 0; !stops; ++i) sender.send(i % 2 == 0 ? 1 : 10, "busy");
+  });
+  LaneSender sender(queue);
+  std::size_t sent = 0;
+  for (const unsigned partition : {9, 31, 2}) {
+    sender.send(partition, "quiet");
+    ++sent;
+    CHECK(eventually([&] { return ledger.attempts("quiet").size() == sent; }, 20s));
+  }
+  stops = true;
+  busy.join();
 }
 
 TEST_CASE("lanes: while wake-ups work an upper partition is polled every 10 poll_intervals, else every one") {

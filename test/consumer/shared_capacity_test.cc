@@ -117,6 +117,30 @@ TEST_CASE("capacity: a queue's places go to the lane whose turn it is; lanes tha
   CHECK(capacity.divide({{1, 10, false}, {2, 10, false}, {0, 10, false}}) == Places{4, 3, 3});
 }
 
+TEST_CASE("capacity: a lane gets places for the messages that it is expected to have; the next one gets the others") {
+  const SharedCapacity capacity = lanes_of_one_queue();
+  CHECK(capacity.divide({{1, 10, true, 1}, {2, 10, true, 4}, {0, 10, true}}) == Places{5, 1, 4});
+  CHECK(capacity.divide({{1, 10, true, 1}, {2, 10, true, 2}}) == Places{0, 1, 2});
+}
+
+TEST_CASE("capacity: of four or more lanes one that looks for messages gets at most a quarter of the places") {
+  SharedCapacity capacity({1}, 10, 0, false);
+  for (int lane = 0; lane < 4; ++lane) capacity.add_lane(0);
+  capacity.set({load_with(10)}, std::vector<LaneUse>(4));
+  CHECK(capacity.divide({{2, 10, false}}) == Places{0, 0, 3, 0});
+}
+
+TEST_CASE("capacity: what many partitions prefetch adds up, though each handles a message now and then only") {
+  SharedCapacity capacity({1}, 1, 100, false);
+  std::vector<LaneUse> uses(32);
+  for (LaneUse& use : uses) {
+    capacity.add_lane(0);
+    use.prefetch = 0.25;
+  }
+  capacity.set({load_with(1)}, uses);
+  CHECK(capacity.places() == 9);
+}
+
 TEST_CASE("capacity: the servers of a queue hold equal parts, also while one of them is slow to answer") {
   const int servers[2] = {};
   SharedCapacity capacity({1}, 12, 0, false);
