@@ -18,6 +18,7 @@ using delayqueue::ConnectionOptions;
 using delayqueue::redis::Address;
 using delayqueue::redis::Connection;
 using delayqueue::redis::Deadline;
+using delayqueue::redis::Patience;
 using delayqueue::redis::open_transport;
 using delayqueue::redis::Transport;
 using delayqueue::store::make_keys;
@@ -44,8 +45,8 @@ class BreakingTransport : public Transport {
     for (const std::string& name : Redis(socket).cmd({"ACL", "CAT", "write"}).strings()) writes_ += name + " ";
   }
 
-  void write(const std::vector<std::string_view>& pieces, Deadline deadline) override {
-    if (*write_ < 0) return link_->write(pieces, deadline);
+  void write(const std::vector<std::string_view>& pieces, Patience& patience) override {
+    if (*write_ < 0) return link_->write(pieces, patience);
     std::string bytes;
     for (const auto piece : pieces) bytes += piece;
     for (const auto* script : delayqueue::store::scripts::all()) {
@@ -55,10 +56,10 @@ class BreakingTransport : public Transport {
       const std::string body = refusal() + std::string(script->body);
       bytes.replace(at, call.size(), "$4\r\nEVAL\r\n$" + std::to_string(body.size()) + "\r\n" + body + "\r\n");
     }
-    link_->write(std::string_view(bytes), deadline);
+    link_->write({std::string_view(bytes)}, patience);
   }
 
-  std::size_t read(char* to, std::size_t size, Deadline deadline) override { return link_->read(to, size, deadline); }
+  std::size_t read(char* to, std::size_t size, Patience& patience) override { return link_->read(to, size, patience); }
   int fd() const override { return link_->fd(); }
   bool readable(Deadline deadline) override { return link_->readable(deadline); }
 
