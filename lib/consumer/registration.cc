@@ -17,8 +17,6 @@ namespace {
 
 constexpr milliseconds kSoonest{10'000};    // between two writes of an entry
 constexpr milliseconds kLatest{3'600'000};  // the same
-constexpr int kMissed = 3;                  // an entry ends when so many writes, and this long, have passed
-constexpr milliseconds kGrace{30'000};
 
 }  // namespace
 
@@ -72,7 +70,8 @@ void Registration::add(RoundTrip& round_trip, const ConsumerActivity& activity) 
   store::ConsumerEntry entry = partition_.queue.profile;
   activity.write_to(entry);
   const auto answer = store::register_consumer(round_trip.pipeline(), partition_.keys(), partition_.queue.consumer,
-                                               store::lines_of(entry), kMissed * interval_ + kGrace, cursor_);
+                                               store::lines_of(entry),
+                                               store::kMissedWrites * interval_ + store::kRegistryGrace, cursor_);
   round_trip.expect(
       answer, [this, where = round_trip.pipeline().where()](const auto& registered) { finish(registered, where); });
   due_ = Clock::now() + interval_;

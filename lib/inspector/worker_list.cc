@@ -37,6 +37,7 @@ std::optional<Worker> worker_of(const std::string& id, const std::string& value,
     worker.longest.push_back({std::move(one.id), store::from_us(entry->seen_us - one.running.count() * 1000)});
   }
   worker.seen = store::from_us(entry->seen_us);
+  worker.overdue = store::is_overdue(*entry, now_us);
   return worker;
 }
 

@@ -150,6 +150,13 @@ std::string lines_of(const ConsumerEntry& entry) {
   return lines;
 }
 
+bool is_overdue(const ConsumerEntry& entry, std::int64_t now_us) {
+  constexpr std::chrono::microseconds kSlack = std::chrono::seconds(2);
+  const std::chrono::microseconds valid(entry.ends_us - entry.seen_us);
+  const auto interval = std::max<std::chrono::microseconds>((valid - kRegistryGrace) / kMissedWrites, kSlack);
+  return std::chrono::microseconds(now_us - entry.seen_us) > 2 * interval + kSlack;
+}
+
 std::optional<ConsumerEntry> entry_of(std::string_view value) {
   if (value.size() > kLongestValue) return std::nullopt;
   ConsumerEntry entry;

@@ -27,6 +27,10 @@ inline constexpr std::size_t kMostQueues = 20;         // queues that an entry n
 inline constexpr std::size_t kLongestName = 100;       // bytes; of a host, a queue ...
 inline constexpr milliseconds kLongestEntry{86'400'000};
 
+// An entry ends when its consumer has not written it for so many intervals and this time.
+inline constexpr int kMissedWrites = 3;
+inline constexpr milliseconds kRegistryGrace{30'000};
+
 struct RunningEntry {
   std::string id;
   milliseconds running{0};  // for how long its handler ran when the entry was written
@@ -47,6 +51,10 @@ struct ConsumerEntry {
 
 // The lines of an entry, without its times. Cuts names and lists to the limits above.
 std::string lines_of(const ConsumerEntry& entry);
+
+// Whether a consumer that lives would have written the entry again. One without other requests writes at the second
+// interval.
+bool is_overdue(const ConsumerEntry& entry, std::int64_t now_us);
 
 // Reads an entry as the hash has it; unset: a consumer of this library has not written it.
 std::optional<ConsumerEntry> entry_of(std::string_view value);

@@ -33,6 +33,9 @@ struct Worker {
   std::uint64_t in_flight = 0;        // messages of this queue that it holds, also those whose handler has not begun
   std::vector<RunningMessage> longest{};         // of this queue: at most 5, the longest running first
   std::chrono::system_clock::time_point seen{};  // when it wrote this, by Redis' clock
+  // True: a consumer that lives would have written this again, by default within 22 s. It has died, is frozen, or is
+  // cut off from Redis, and the figures above may no longer hold.
+  bool overdue = false;
   // True: the entry cannot be read, because another program has written it. Then only `consumer` is set.
   bool damaged = false;
 };
