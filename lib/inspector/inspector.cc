@@ -56,6 +56,7 @@ Counts counts_of(const store::QueueCounts& stored) {
   counts.oldest_ready = store::from_us(stored.oldest_ready_us);
   counts.now = store::from_us(stored.now_us);
   counts.paused = stored.paused;
+  if (stored.pause_left_ms) counts.paused_until = store::from_us(stored.now_us + *stored.pause_left_ms * 1000);
   counts.totals = totals_of(stored);
   return counts;
 }
@@ -80,6 +81,10 @@ void add(Counts& sum, const Counts& counts) {
   keep_earlier(sum.oldest_lease, counts.oldest_lease);
   keep_earlier(sum.oldest_ready, counts.oldest_ready);
   sum.now = std::max(sum.now, counts.now);
+  if (counts.paused) {
+    const bool ends = counts.paused_until && (!sum.paused || sum.paused_until);
+    sum.paused_until = ends ? std::max(sum.paused_until, counts.paused_until) : std::nullopt;
+  }
   sum.paused = sum.paused || counts.paused;
   sum.partitions += counts.partitions;
 }
@@ -100,7 +105,10 @@ std::string text_of(const std::exception_ptr& error) {
 class PauseReading {
  public:
   PauseReading(redis::Pipeline& pipeline, const store::Store& store)
-      : pipeline_(&pipeline), answer_(store::read_pause(pipeline, store.keys())), key_(store.keys().paused) {
+      : pipeline_(&pipeline),
+        answer_(store::read_pause(pipeline, store.keys())),
+        pauser_(store::read_pauser(pipeline, store.keys())),
+        key_(store.keys().paused) {
     pipeline.command("TIME");
     time_ = pipeline.size() - 1;
   }
@@ -108,16 +116,21 @@ class PauseReading {
   std::optional<Pause> get() const {
     const store::PauseState stored = answer_.get();
     if (!stored.paused) return std::nullopt;
-    Pause pause{stored.wrong_type ? "unknown: " + key_ + " is no string; another program uses this key" : stored.reason,
-                {}};
-    const redis::Reply time = pipeline_->reply(time_);
-    if (stored.left) pause.until = store::from_us((delayqueue::time_of(time) + *stored.left).count());
+    Pause pause;
+    pause.reason =
+        stored.wrong_type ? "unknown: " + key_ + " is no string; another program uses this key" : stored.reason;
+    const auto now = delayqueue::time_of(pipeline_->reply(time_));
+    if (stored.left) pause.until = store::from_us((now + *stored.left).count());
+    // A generation is at least the time at which it was set; it is later only if the clock was set back.
+    if (!stored.is_local() && stored.generation <= now.count()) pause.since = store::from_us(stored.generation);
+    if (!stored.is_local() && pauser_.get().generation == stored.generation) pause.who = pauser_.get().who;
     return pause;
   }
 
  private:
   const redis::Pipeline* pipeline_;
   redis::Answer<store::PauseState> answer_;
+  redis::Answer<store::Pauser> pauser_;
   std::string key_;
   std::size_t time_ = 0;
 };

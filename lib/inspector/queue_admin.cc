@@ -122,13 +122,14 @@ class QueueAdmin::Impl {
     return results;
   }
 
-  void set_pause(store::PauseState wanted);
+  void set_pause(store::PauseState wanted, const std::string& who = {});
   void copy_pause(unsigned from, unsigned end);
   void restore(unsigned partition, const std::vector<store::RestoreRecord>& all, const std::vector<std::size_t>& places,
                std::vector<Sent>& sent);
 
  private:
   std::int64_t copy_pause(const std::vector<unsigned>& partitions, const store::PauseState& pause);
+  void write_pauser(redis::Connection& connection, const store::Pauser& pauser);
 
   Partitions partitions_;
 };
@@ -149,9 +150,20 @@ std::int64_t QueueAdmin::Impl::copy_pause(const std::vector<unsigned>& partition
   return latest;
 }
 
+// The pause holds without it, so it is no error if Redis refuses this.
+void QueueAdmin::Impl::write_pauser(redis::Connection& connection, const store::Pauser& pauser) {
+  redis::Pipeline pipeline(connection);
+  const auto answer = store::write_pauser(pipeline, home().store().keys(), pauser);
+  pipeline.run();
+  try {
+    static_cast<void>(answer.get());
+  } catch (const ReplyError&) {
+  }
+}
+
 // Sets the pause in partition 0, then in the others. One of them has a later generation if partition 0 was rolled back,
 // or if another operator was faster: then that one's setting is in partition 0, and counts.
-void QueueAdmin::Impl::set_pause(store::PauseState wanted) {
+void QueueAdmin::Impl::set_pause(store::PauseState wanted, const std::string& who) {
   std::vector<unsigned> others = partitions_.all();
   others.erase(others.begin());
   const store::Keys& keys = home().store().keys();
@@ -163,6 +175,7 @@ void QueueAdmin::Impl::set_pause(store::PauseState wanted) {
       pipeline.run();
       wanted.generation = answer.get().generation;
       if (wanted.paused) home().endpoint().register_queue(connection);
+      if (wanted.paused && !who.empty()) write_pauser(connection, {wanted.generation, who});
     });
     latest = copy_pause(others, wanted);
     if (!wanted.paused) partitions_.wake({others.begin(), others.end()});
@@ -403,7 +416,7 @@ std::vector<Sent> QueueAdmin::restore(const std::vector<MessageInfo>& messages) 
 void QueueAdmin::pause(const PauseOptions& options) {
   impl_->needs_whole_queue("pause");
   if (options.duration) check_at_least("duration", *options.duration, milliseconds(1));
-  impl_->set_pause({-1, true, options.reason, options.duration});
+  impl_->set_pause({-1, true, options.reason, options.duration}, options.who);
 }
 
 void QueueAdmin::resume() {
@@ -425,6 +438,8 @@ Layout QueueAdmin::set_partitions(unsigned partitions) {
   }
   impl_->copy_pause(1, std::max(partitions, keeper.known().top));
   const store::Layout layout = keeper.set(partitions);
+  impl_->home().with_connection(
+      [&](redis::Connection& connection) { impl_->home().endpoint().register_queue(connection); });
   return {layout.partitions, layout.top};
 }
 

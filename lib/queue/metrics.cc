@@ -194,6 +194,11 @@ void add_counts(PrometheusText& text, const std::vector<ReadQueue>& queues) {
       [](const ReadQueue& one) { return std::optional(one.counts.overdue); });
   add("delayqueue_paused", "1: the queue is paused.",
       [](const ReadQueue& one) { return std::optional(one.counts.paused); });
+  add("delayqueue_pause_left_seconds", "How long the pause lasts; absent: not paused, or without an end.",
+      [](const ReadQueue& one) {
+        const auto& until = one.counts.paused_until;
+        return until ? std::optional(age(one.counts.now, *until)) : std::nullopt;
+      });
   add("delayqueue_partitions", "Partitions that consumers serve.",
       [](const ReadQueue& one) { return std::optional<std::uint64_t>(one.counts.partitions); });
   for (const TotalMetric& total : kTotalMetrics) {

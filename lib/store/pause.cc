@@ -3,6 +3,8 @@
 #include "store/scripts.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 
 namespace delayqueue::store {
 namespace {
@@ -10,6 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kLongest = 100LL * 365 * 24 * 3'600'000;  // ms; another program may have set any TTL
+constexpr std::size_t kLongestWho = 256;
 
 PauseState as_pause(redis::Reply reply) {
   PauseState state;
@@ -20,6 +23,18 @@ PauseState as_pause(redis::Reply reply) {
   const std::int64_t left = reply[3].integer();
   if (left >= 0) state.left = milliseconds(std::min(left, kLongest));
   return state;
+}
+
+// "<generation> <who>"; another program may have written anything.
+Pauser as_pauser(redis::Reply reply) {
+  Pauser pauser;
+  if (reply.is_nil()) return pauser;
+  const std::string_view text = reply.text();
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, pauser.generation);
+  if (error != std::errc() || rest == end || *rest != ' ') return {};
+  pauser.who = std::string(rest + 1, end).substr(0, kLongestWho);
+  return pauser;
 }
 
 Answer<PauseState> call(Pipeline& pipeline, const Keys& keys, const char* mode, const PauseState& state) {
@@ -39,6 +54,17 @@ Answer<PauseState> set_pause(Pipeline& pipeline, const Keys& keys, const PauseSt
 
 Answer<PauseState> copy_pause(Pipeline& pipeline, const Keys& keys, const PauseState& state) {
   return call(pipeline, keys, "copy", state);
+}
+
+Answer<Pauser> read_pauser(Pipeline& pipeline, const Keys& keys) {
+  pipeline.command("HGET").key(keys.settings).arg("paused_by");
+  return {pipeline, as_pauser};
+}
+
+Answer<bool> write_pauser(Pipeline& pipeline, const Keys& keys, const Pauser& pauser) {
+  pipeline.command("HSET").key(keys.settings).arg("paused_by");
+  pipeline.arg(std::to_string(pauser.generation) + ' ' + pauser.who.substr(0, kLongestWho));
+  return {pipeline, [](redis::Reply reply) { return reply.integer() >= 0; }};
 }
 
 }  // namespace delayqueue::store

@@ -28,6 +28,15 @@ struct PauseState {
   bool is_local() const { return paused && generation % 2 != 1; }
 };
 
+// Who has set the pause of the queue, for people: a field of `settings` in partition 0. It is written after the pause
+// and names its generation, so programs that do not know it can set and end pauses.
+struct Pauser {
+  std::int64_t generation = -1;  // of the pause; -1: none is stored
+  std::string who{};             // at most 256 bytes
+};
+Answer<Pauser> read_pauser(Pipeline& pipeline, const Keys& keys);
+Answer<bool> write_pauser(Pipeline& pipeline, const Keys& keys, const Pauser& pauser);
+
 // keys: of the partition. All return its state after the call.
 Answer<PauseState> read_pause(Pipeline& pipeline, const Keys& keys);
 // Sets the state in a new generation, which is later than wanted.generation.

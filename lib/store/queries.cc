@@ -56,7 +56,9 @@ QueueCounts as_counts(Reply reply) {
   for (std::size_t i = 0; i < std::size(lengths); ++i) *lengths[i] = as_count(reply[i + 1]);
   counts.first_pending_us = as_time(reply[9]);
   counts.first_unack_us = as_time(reply[10]);
-  counts.paused = reply[11].integer() != 0;
+  const std::int64_t pause_left = reply[11].integer();
+  counts.paused = pause_left != -2;
+  if (pause_left >= 0) counts.pause_left_ms = std::min(pause_left, kLatestUs / 1000);
   const Reply totals = reply[12];
   for (std::size_t i = 0; i < std::size(kTotals); ++i) counts.stats.emplace(kTotals[i], as_total(totals[i]));
   counts.oldest_ready_us = as_time(reply[13]);

@@ -34,6 +34,7 @@ struct QueueCounts {
   std::optional<std::int64_t> first_pending_us, first_unack_us;
   std::optional<std::int64_t> oldest_ready_us;  // since when the probe has been due; unset: none is known
   bool paused = false;
+  std::optional<std::int64_t> pause_left_ms;  // unset: not paused, or without an end
   std::map<std::string, std::uint64_t, std::less<>> stats;
 };
 

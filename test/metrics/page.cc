@@ -27,6 +27,8 @@ int main() {
   queues[0].counts->ready = 18'446'744'073'709'551'615ULL;
   queues[0].counts->now = std::chrono::system_clock::time_point(1'700'000'000s);
   queues[0].counts->oldest_due = queues[0].counts->now - 1500ms;
+  queues[0].counts->paused = true;
+  queues[0].counts->paused_until = queues[0].counts->now + 30min;
   queues[0].counts->oldest_ready = queues[0].counts->now - 20s;
   queues[0].round_trip = 250us;
   queues[1].queue = strange;

@@ -31,6 +31,7 @@ struct Counts {
   std::optional<std::chrono::system_clock::time_point> oldest_ready{};
   std::chrono::system_clock::time_point now;  // Redis' clock
   bool paused = false;
+  std::optional<std::chrono::system_clock::time_point> paused_until{};  // unset: not paused, or until resume()
   unsigned partitions = 1;  // how many were counted
   Totals totals;
 };

@@ -116,6 +116,9 @@ class DELAYQUEUE_EXPORT Inspector {
 struct Pause {
   std::string reason{};
   std::optional<std::chrono::system_clock::time_point> until{};  // by Redis' clock; unset: until resume()
+  // Who has set it, and when. Empty and unset: not known, as of pauses of programs that do not store this.
+  std::string who{};
+  std::optional<std::chrono::system_clock::time_point> since{};
 };
 
 }  // namespace delayqueue

@@ -17,6 +17,7 @@ enum class HeldMessages { skip, force };
 struct PauseOptions {
   std::optional<milliseconds> duration{};  // at least 1 ms; unset: until resume()
   std::string reason{};
+  std::string who{};  // who pauses, such as "anna@host7"; its first 256 bytes are stored with the pause
 };
 
 struct RedriveOptions {
