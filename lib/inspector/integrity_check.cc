@@ -204,14 +204,34 @@ void add(CheckReport& sum, CheckReport report, unsigned partition, std::size_t s
     sum.findings.push_back(std::move(finding));
   }
   for (const auto& count : report.counts) sum.counts[count.first] += count.second;
+  for (const auto& part : report.errors) sum.errors[partition] = part.second;
+}
+
+// The set of known queues, which all queues with the prefix share.
+CheckReport check_known_queues(SharedConnection& home) {
+  CheckReport report;
+  const std::string& key = home.store().keys().queues;
+  std::string type;
+  try {
+    type = home.ask([&](redis::Pipeline& pipeline) { return store::type(pipeline, key); });
+  } catch (const Error&) {  // no right to read it, or its node of the Cluster is away
+    return report;
+  }
+  if (type == "none" || type == "set") return report;
+  report.counts[Problem::wrong_type] = 1;
+  report.findings.push_back({Problem::wrong_type, key,
+                             "is a " + type + ", expected a set: another program uses the key of the list of queues",
+                             "none, it may be data of another program: rename or delete it, and check again", false});
+  return report;
 }
 
 }  // namespace
 
 CheckReport check_partitions(Partitions& partitions, const CheckOptions& options) {
   const std::vector<unsigned> all = partitions.all();
-  CheckReport sum;
+  CheckReport sum = check_known_queues(partitions.of(0));
   std::exception_ptr error;
+  std::size_t failed = 0;
   std::uint64_t before = 0;  // steps of the partitions before
   for (const unsigned partition : all) {
     CheckOptions of_one = options;
@@ -229,10 +249,11 @@ CheckReport check_partitions(Partitions& partitions, const CheckOptions& options
     } catch (const Error& e) {
       sum.errors[partition] = e.what();
       error = std::current_exception();
+      ++failed;
     }
     before = last;
   }
-  if (sum.errors.size() == all.size()) std::rethrow_exception(error);
+  if (failed == all.size()) std::rethrow_exception(error);
   return sum;
 }
 
@@ -240,8 +261,14 @@ CheckReport IntegrityCheck::run() {
   if (!check_types()) return std::move(report_);
   if (has_stats_) check_totals();
   plan();
+  std::size_t refused = 0;
   for (const Collection collection : kScans) {
-    scan(collection);
+    try {
+      scan(collection);
+    } catch (const ReplyError& error) {  // such as for SCAN, which only the search for payloads needs
+      if (++refused == std::size(kScans)) throw;
+      note_unexamined(error);
+    }
     if (collection == Collection::count) find_stranded();
   }
   confirm_candidates();
@@ -306,8 +333,11 @@ void IntegrityCheck::check_totals() {
 // Adds up the number of steps, for the progress.
 void IntegrityCheck::plan() {
   for (const Collection collection : kScans) {
-    total_ +=
-        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::size(pipeline, keys(), collection); });
+    try {
+      total_ +=
+          shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::size(pipeline, keys(), collection); });
+    } catch (const ReplyError&) {  // the progress has a smaller total then
+    }
   }
   for (const std::string* list : {&keys().ready, &keys().retry}) {
     total_ += shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::list_length(pipeline, *list); });
@@ -318,6 +348,12 @@ void IntegrityCheck::advance(std::uint64_t steps) {
   done_ += steps;
   total_ = std::max(total_, done_);
   if (options_.progress) options_.progress(done_, total_);
+}
+
+// Another command may be one that this user may run.
+void IntegrityCheck::note_unexamined(const Error& error) {
+  std::string& text = report_.errors[0];  // the caller knows the number of the partition
+  text += (text.empty() ? "only a part was examined: " : "; ") + std::string(error.what());
 }
 
 void IntegrityCheck::scan(Collection collection) {

@@ -44,6 +44,7 @@ class IntegrityCheck {
   void check_totals();
   void plan();
   void scan(store::Collection collection);
+  void note_unexamined(const Error& error);
   void judge(store::Collection collection, const std::vector<std::string>& ids);
   void add_candidate(std::string id, char verdict);
   void search_lists(std::vector<Listed>& ids);

@@ -196,6 +196,10 @@ void Endpoint::check_format(const redis::Pipeline& pipeline, std::size_t request
                      " of this library reads format 1; use a version that reads it (" + keys_.settings +
                      " has the format)");
   } catch (const AccessDenied&) {
+  } catch (const ReplyError& error) {
+    if (std::string_view(error.what()).find("WRONGTYPE") == std::string_view::npos) throw;
+    throw ReplyError("cannot use the queue " + keys_.base + " at " + where_ + ": the key " + keys_.settings +
+                     " is no hash, so another program uses it; rename or delete that key");
   }
 }
 

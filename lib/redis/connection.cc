@@ -312,7 +312,8 @@ void Connection::log_in(const Login& login, Deadline deadline) {
   const ReplyPtr answer = ask(hello, deadline);
   const Reply fields(answer.get());
   if (fields.is_error() && fields.text().find("unknown command") != std::string_view::npos) {
-    throw ReplyError("redis at " + where_ + " is too old: it has no command HELLO; 6.2 or later is needed");
+    throw ReplyError("redis at " + where_ + " is too old: it has no command HELLO; 6.2 or later is needed. " +
+                     "If it is, somebody has disabled HELLO (rename-command, or a proxy): allow it");
   }
   throw_if_error(fields, where_);
   for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {

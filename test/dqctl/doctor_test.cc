@@ -296,6 +296,38 @@ TEST_CASE("doctor: damage that it cannot repair is reported, including a key of 
   CHECK(test::redis().cmd({"GET", "dp:q:pending"}) == "something else");
 }
 
+TEST_CASE("doctor: another program's key at settings or at the list of queues is named, not advised in a circle") {
+  test::empty_server();
+  test::send("q", {"x"});
+  test::redis().cmd({"DEL", "dp:q:settings"});
+  test::redis().cmd({"SET", "dp:q:settings", "something else"});
+  const Ran found = doctor({"q"});
+  CHECK(found.code == 1);
+  CHECK(has(found.err, "the key dp:q:settings is no hash, so another program uses it; rename or delete that key"));
+  CHECK_FALSE(has(found.err, "dqctl doctor QUEUE"));
+  test::redis().cmd({"DEL", "dp:q:settings", "dp:queues"});
+  test::redis().cmd({"SET", "dp:queues", "something else"});
+  const Ran list = doctor({"q"});
+  CHECK(list.code == 5);
+  CHECK(has(list.out, "1x wrong_type"));
+  CHECK(has(list.out, "such as dp:queues"));
+}
+
+TEST_CASE("doctor: what it may not read is named, and the rest is examined") {
+  delayqueue::PrivateServer server;
+  test::Redis admin(server.socket());
+  admin.cmd({"ACL", "SETUSER", "some", "on", ">secret", "~*", "&*", "+@all", "-scan", "-dbsize"});
+  delayqueue::Producer(server.url(), "q").send("x");
+  admin.cmd({"HSET", "dp:q:retry:cnt", "0190f7c2-5b1f-7000-8000-000000000001", "3"});
+  test::DqctlOptions options = test::at(server.url());
+  options.environment["DELAYQUEUE_PASSWORD"] = "secret";
+  const Ran ran = run({"--user", "some", "doctor", "q", "--settle", "1ms", "--accept", "persistence"}, options);
+  CHECK(ran.code == 5);
+  CHECK(has(ran.out, "only a part was examined"));
+  CHECK(has(ran.out, "scan"));
+  CHECK(has(ran.out, "1x orphaned_retries"));
+}
+
 TEST_CASE("doctor: SIGINT ends the check") {
   test::empty_server();
   test::send("q", {"x"});

@@ -52,7 +52,7 @@ struct DELAYQUEUE_EXPORT CheckReport {
   std::uint64_t repaired = 0;
   std::map<Problem, std::uint64_t> counts{};  // number of findings of each problem
   std::vector<Finding> findings{};            // a sample of each problem
-  std::map<unsigned, std::string> errors{};   // partitions that could not be examined, and why
+  std::map<unsigned, std::string> errors{};   // partitions that could not be examined as a whole, and why
 
   // True: every partition was examined, and nothing was found (repaired or not) except expired, garbage,
   // orphaned_metadata and orphaned_headers.
