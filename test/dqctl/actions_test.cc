@@ -4,6 +4,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "fill.h"
 #include "output/text.h"
 #include "parse_json.h"
@@ -117,6 +119,36 @@ TEST_CASE("actions: every command that changes a queue is recorded, and dry runs
   test::redis().cmd({"HSET", "dp:q:attempts", test::id_made(0s), "2 1000"});
   run({"doctor", "q", "--repair", "--yes", "--settle", "1ms", "--audit"});
   CHECK(actions_of("q").size() >= 9);
+}
+
+TEST_CASE("actions: what a command has done is recorded when a signal ends it, also if the terminal is closed") {
+  for (const int number : {SIGHUP, SIGTERM, SIGQUIT, SIGUSR1}) {
+    CAPTURE(number);
+    test::empty_server();
+    test::fill_dead(test::redis(), 50'000);
+    test::Dqctl redrive({"redrive", "q", "--all", "--yes", "--audit", "--rate", "2000/s"});
+    REQUIRE(test::eventually([] { return test::counts("q").dead < 50'000; }, test::kPatience));
+    redrive.signal(number);
+    const Ran ran = redrive.wait();
+    CHECK(ran.signal == 0);
+    CHECK(ran.code == 4);
+    const auto actions = actions_of("q");
+    REQUIRE(actions.size() == 1);
+    CHECK(actions[0].at("outcome") == "partly");
+    CHECK(actions[0].at("messages") == 50'000 - test::counts("q").dead);
+  }
+}
+
+TEST_CASE("actions: nohup keeps a command running when the terminal is closed") {
+  test::empty_server();
+  test::fill_dead(test::redis(), 3000);
+  const auto before = ::signal(SIGHUP, SIG_IGN);
+  test::Dqctl redrive({"redrive", "q", "--all", "--yes", "--rate", "2000/s"});
+  ::signal(SIGHUP, before);
+  REQUIRE(test::eventually([] { return test::counts("q").dead < 3000; }, test::kPatience));
+  redrive.signal(SIGHUP);
+  CHECK(redrive.wait().code == 0);
+  CHECK(test::counts("q").dead == 0);
 }
 
 TEST_CASE("actions: redrive --to another queue is in the list of both") {

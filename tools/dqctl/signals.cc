@@ -20,8 +20,12 @@ void watch_signals() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU}) {
+    struct sigaction before {};
+    const bool is_known = ::sigaction(number, nullptr, &before) == 0;
+    if (number == SIGHUP && is_known && before.sa_handler == SIG_IGN) continue;  // nohup
+    ::sigaction(number, &action, nullptr);
+  }
   ::signal(SIGPIPE, SIG_IGN);
 }
 

@@ -1,15 +1,17 @@
-// SIGINT and SIGTERM set a flag, which loops test between two steps. SIGPIPE is ignored: the write fails instead.
+// SIGINT, SIGTERM, SIGHUP and other signals that would end the process set a flag, which loops test between two steps: so
+// a change is recorded also if the terminal is closed. SIGPIPE is ignored: the write fails instead.
 #pragma once
 
 #include <chrono>
 
 namespace dqctl {
 
-// Installs the handlers; call it first. A second SIGINT or SIGTERM ends the process at once. SIGPIPE is ignored from
+// Installs the handlers; call it first. A second signal of the same kind ends the process at once. A SIGHUP that is
+// ignored, as by nohup, stays so. SIGPIPE is ignored from
 // now on: before exec, a child process must set it back to SIG_DFL.
 void watch_signals();
 
-// Whether SIGINT or SIGTERM arrived.
+// Whether one of these signals arrived.
 bool interrupted();
 
 // Sleeps until `span` is over (true), or a signal arrives (false).

@@ -30,8 +30,8 @@ volatile sig_atomic_t end_requested = 0;
 volatile sig_atomic_t stop_requested = 0;
 int wake_fd = -1;
 
-constexpr std::array<int, 2> kEndSignals = {SIGINT, SIGTERM};
-constexpr std::array<int, 7> kFatalSignals = {SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+constexpr std::array<int, 3> kEndSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array<int, 6> kFatalSignals = {SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 std::array<struct sigaction, kEndSignals.size() + kFatalSignals.size() + 2> previous_actions;
 
 void wake_loop() {

@@ -41,7 +41,7 @@ class Terminal {
   // Makes wait() return. Thread-safe.
   void wake() const;
 
-  // Whether SIGINT or SIGTERM arrived, or the terminal hung up. A second signal restores the terminal and ends the
+  // Whether SIGINT, SIGTERM or SIGHUP arrived, or the terminal hung up. A second signal restores the terminal and ends the
   // process.
   bool ended() const;
 
