@@ -74,6 +74,16 @@ TEST_CASE("partitions: a table of each with its master and counts, and the same 
   CHECK(run({"partitions", plain.name}).code == 3);
 }
 
+TEST_CASE("partitions: --set of a queue that is not there needs --create, and the queue is known then") {
+  const std::string name = test::fresh_queue();
+  const Ran refused = run({"partitions", name, "--set", "4"});
+  CHECK(refused.code == 3);
+  CHECK(has(refused.err, "; --create makes it"));
+  CHECK(run({"partitions", name, "--create"}).code == 2);
+  CHECK(json_of({"partitions", name, "--set", "4", "--create"}).at("count") == 4);
+  CHECK(run({"stats", name}).code == 0);
+}
+
 TEST_CASE("partitions: --set changes their number, a lower one only with --yes") {
   test::Queue queue;
   queue.send("x");

@@ -92,6 +92,54 @@ TEST_CASE("pause: --for 0s is refused, because it would mean a pause without end
   CHECK_FALSE(test::counts(queue).paused);
 }
 
+TEST_CASE("pause: who has set it and since when is stored, and shown by pause, stats and stuck, with its end") {
+  const std::string queue = test::fresh_queue(), settings = "dp:" + queue + ":settings";
+  delayqueue::Producer(test::server().url(), queue).send("x");
+  delayqueue::Inspector inspector(test::server().url(), queue);
+  const json report = test::parse_json(run({"pause", queue, "--for", "30m", "--why", "migration", "-o", "json"}).out);
+  const std::string who = report.at("by");
+  CHECK(has(who, "@"));
+  CHECK(report.at("since").is_string());
+  CHECK(inspector.paused()->who == who);
+  REQUIRE(inspector.paused()->since.has_value());
+  CHECK(*inspector.paused()->since <= inspector.counts().now);
+  CHECK(*inspector.paused()->since > inspector.counts().now - 5min);
+  REQUIRE(inspector.counts().paused_until.has_value());
+  CHECK(*inspector.counts().paused_until > inspector.counts().now + 25min);
+  const std::string by = ", set by " + who + ' ';
+  CHECK(has(run({"stats", queue}).out, "paused: migration, ends in 29m"));
+  CHECK(has(run({"stats", queue}).out, by));
+  CHECK(has(run({"stuck", queue, "--look", "1ms"}).out, by));
+  CHECK(has(run({"pause", queue}).err, "; it was set by " + who));
+  const json row = test::parse_json(run({"stats", queue, "-o", "ndjson"}).out);
+  CHECK(row.at("paused_by") == who);
+  CHECK(row.at("paused_since") == report.at("since"));
+  CHECK(has(run({"metrics", queue}).out, "delayqueue_pause_left_seconds{queue=\"" + queue + "\"} 17"));
+
+  // A program that does not know the field sets a later pause, and one that knows no generations writes the key.
+  test::redis().cmd({"HINCRBY", settings, "pause", "2"});
+  CHECK(inspector.paused()->who.empty());
+  test::redis().cmd({"HDEL", settings, "pause"});
+  CHECK_FALSE(inspector.paused()->since.has_value());
+  CHECK(inspector.paused()->reason == "migration");
+  test::redis().cmd({"PERSIST", "dp:" + queue + ":paused"});
+  CHECK_FALSE(inspector.counts().paused_until.has_value());
+  CHECK(test::parse_json(run({"stats", queue, "-o", "ndjson"}).out).at("paused_by").is_null());
+  for (const char* wrong : {"", "1", "x y", "99999999999999999999 me", "-1 me"}) {
+    test::redis().cmd({"HSET", settings, "paused_by", wrong});
+    CHECK(inspector.paused()->who.empty());
+  }
+}
+
+TEST_CASE("drain: it reports how many messages are left, and whether they get fewer, also without a terminal") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer(test::server().url(), queue).send("x");
+  test::Dqctl drain({"drain", queue, "--timeout", "1m"});
+  CHECK(drain.wait_for("1 message is left"));
+  drain.signal(SIGINT);
+  CHECK(drain.wait().code == 130);
+}
+
 TEST_CASE("pause: another pause is shown and refused without --replace") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer(test::server().url(), queue).send("x");

@@ -290,7 +290,7 @@ TEST_CASE("serve parts: the audit keeps 100 changes, and writes each as one line
   dqctl::Audit audit([&](const dqctl::ServedChange&) { ++published; });
   dqctl::ServedChange change;
   change.at = kBegin;
-  change.client = "127.0.0.1:1";
+  change.client.address = "127.0.0.1:1";
   change.action = dqctl::Action::purge;
   change.queue = "a\n\x1b[2J";
   change.error = "refused\r\nby Redis";

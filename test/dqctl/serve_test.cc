@@ -850,17 +850,67 @@ TEST_CASE("serve: a queue is paused with a reason, not twice, and resumed") {
   CHECK(api.mismatch(dry, "QueueResult") == "");
   CHECK(dry["paused"] == false);
   CHECK(dry["waiting"] == 1);
+  CHECK(dry["summary"] == "would pause orders until it is resumed, without a reason");
+  const json timed = served.change(pause, R"({"dry_run":true,"reason":"migration","for_ms":1800000})");
+  CHECK(timed["summary"] == "would pause orders for 30m: migration");
   CHECK_FALSE(test::counts("orders").paused);
   const json paused = served.change(pause, R"({"dry_run":false,"reason":"migration","for_ms":600000})");
   CHECK(paused["paused"] == true);
   CHECK(paused["why"] == "migration");
   CHECK(paused["until"].is_string());
+  CHECK(paused["summary"] == "orders is paused: its consumers take nothing for 10m, or until it is resumed");
   CHECK(has(served.change(pause, R"({"dry_run":false})", 409)["error"].get<std::string>(), "migration"));
   CHECK(served.change(pause, R"({"dry_run":false,"replace":true})")["until"].is_null());
   CHECK(served.change(resume, R"({"dry_run":true})")["paused"] == true);
   CHECK(served.change(resume, R"({"dry_run":false})")["paused"] == false);
   CHECK(served.change(resume, R"({"dry_run":false})")["paused"] == false);
   CHECK(served.json("/api/audit")["changes"].size() == 5);  // a change that was refused counts
+  CHECK(served.json("/api/audit")["actions"].size() == 3);  // what was changed
+}
+
+TEST_CASE("serve: a proxy names the user of a change: in pauses, in dqctl actions, and after a restart of the server") {
+  const Filled filled;
+  const std::vector<std::string> options = {"--allow-changes", "--user-header", "X-Forwarded-User"};
+  const std::string pause = "/api/queues/orders/pause", body = R"({"dry_run":false,"reason":"migration"})";
+  const test::OpenApi api;
+  auto headers = test::kAction;
+  {
+    const Served served(options);
+    CHECK(served.post(pause, body).status == 403);  // the proxy has named no user
+    headers.emplace("X-Forwarded-User", "anna@example.com");
+    CHECK(served.post(pause, body, headers).status == 200);
+    auto forged = headers;
+    forged.emplace("x-forwarded-user", "boss");
+    CHECK(served.post(pause, R"({"dry_run":false,"replace":true})", forged).status == 400);
+    json row;
+    REQUIRE(test::eventually(
+        [&] {
+          row = served.json("/api/queues/orders");
+          return row["paused"] == true;
+        },
+        test::kPatience));
+    CHECK(api.mismatch(row, "QueueDetail") == "");
+    CHECK(row["paused_by"] == "anna@example.com");
+    CHECK(row["paused_since"].is_string());
+    CHECK(served.json("/api/audit")["changes"][0]["user"] == "anna@example.com");
+  }
+  delayqueue::Inspector inspector(test::server().url(), "orders");
+  CHECK(inspector.paused()->who == "anna@example.com");
+  const json action = test::parse_json(run({"actions", "orders", "-o", "json"}).out).at("actions").at(0);
+  CHECK(action.at("who") == "anna@example.com");
+  CHECK(action.at("what") == "dqctl serve: pause orders reason=migration");
+  CHECK(action.at("outcome") == "done");
+  CHECK(action.at("messages").is_null());
+  run({"resume", "orders", "--audit"});
+
+  const Served again(options);
+  const json audit = again.json("/api/audit");
+  CHECK(api.mismatch(audit, "Audit") == "");
+  CHECK(audit["changes"].empty());
+  REQUIRE(audit["actions"].size() == 2);
+  CHECK(has(audit["actions"][0]["what"].get<std::string>(), " resume orders --audit"));
+  CHECK(audit["actions"][1] == action);
+  CHECK(run({"serve", "--user-header", "Authorization"}).code == 2);
 }
 
 TEST_CASE("serve: bodies that are no object, or have wrong or unknown fields, are refused") {

@@ -16,7 +16,15 @@ namespace {
 
 constexpr std::size_t kWhatBytes = 1000;  // the library cuts at 1,024; this leaves room for the mark of a cut text
 
-// Such as "anna@host7". A user without an entry in the system's list is named by the number.
+std::string command_line(const std::vector<std::string>& words) {
+  std::string text = "dqctl";
+  for (const std::string& word : words) text += ' ' + in_quotes(word);
+  if (text.size() <= kWhatBytes) return text;
+  return whole_characters(text.substr(0, kWhatBytes)) + "…";
+}
+
+}  // namespace
+
 std::string operator_name() {
   std::array<char, 4096> buffer{};
   passwd entry{};
@@ -27,14 +35,16 @@ std::string operator_name() {
   return (found == nullptr ? std::to_string(::geteuid()) : std::string(found->pw_name)) + '@' + host.data();
 }
 
-std::string command_line(const std::vector<std::string>& words) {
-  std::string text = "dqctl";
-  for (const std::string& word : words) text += ' ' + in_quotes(word);
-  if (text.size() <= kWhatBytes) return text;
-  return whole_characters(text.substr(0, kWhatBytes)) + "…";
+std::string record_action(delayqueue::QueueAdmin& admin, const delayqueue::Action& action) {
+  try {
+    admin.record(action);
+    return "";
+  } catch (const delayqueue::Error& error) {
+    return error.what();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
 }
-
-}  // namespace
 
 std::string record_change(Context& context, const Change& change, const std::string& outcome, const std::string& what) {
   delayqueue::Action action;
@@ -42,14 +52,7 @@ std::string record_change(Context& context, const Change& change, const std::str
   action.messages = change.messages;
   action.outcome = change.unconfirmed > 0 ? "unconfirmed" : outcome;
   action.what = what;
-  try {
-    context.admin(change.queue).record(action);
-    return "";
-  } catch (const delayqueue::Error& error) {
-    return error.what();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  return record_action(context.admin(change.queue), action);
 }
 
 void record_changes(Context& context, const std::vector<std::string>& words, const std::string& outcome) {

@@ -1,12 +1,7 @@
 // dqctl actions
-#include <delayqueue/actions.h>
-
-#include <algorithm>
-#include <limits>
-
 #include "commands.h"
 #include "output/table.h"
-#include "row_error.h"
+#include "recorded_actions.h"
 #include "signals.h"
 
 namespace dqctl {
@@ -16,21 +11,6 @@ struct ActionsArgs {
   std::string queue{};
   std::uint64_t limit = 100;
 };
-
-struct ActionRow {
-  std::string queue;
-  delayqueue::Action action;
-};
-
-Object action_object(const ActionRow& row) {
-  const delayqueue::Action& action = row.action;
-  Object object;
-  object.add("queue", row.queue).add("at", action.at);
-  action.at ? object.add("who", action.who) : object.add_null("who");
-  object.add("messages", action.messages);
-  action.at ? object.add("outcome", action.outcome) : object.add_null("outcome");
-  return object.add("what", action.what);
-}
 
 std::vector<Cell> action_cells(const Output& out, const ActionRow& row) {
   const delayqueue::Action& action = row.action;
@@ -45,40 +25,19 @@ std::vector<Cell> action_cells(const Output& out, const ActionRow& row) {
           {printable(action.what)}};
 }
 
-// The latest first; entries without a time are last.
-void sort_by_time(std::vector<ActionRow>& rows) {
-  std::stable_sort(rows.begin(), rows.end(), [](const ActionRow& a, const ActionRow& b) {
-    if (a.action.at && b.action.at) return *a.action.at > *b.action.at;
-    return a.action.at.has_value() && !b.action.at.has_value();
-  });
-}
-
-// The actions of all these queues.
-std::vector<ActionRow> read_actions(Context& context, const std::vector<std::string>& queues, RowErrors& errors) {
-  std::vector<ActionRow> rows;
-  for (const std::string& queue : queues) {
-    if (interrupted()) break;
-    const auto error = read_row(context, [&] {
-      for (delayqueue::Action& action : context.inspector(queue).actions()) rows.push_back({queue, std::move(action)});
-    });
-    errors.add(error);
-    if (error) context.out().stderr_line(in_quotes(queue) + ": " + printable(error->text));
-  }
-  return rows;
-}
-
 Exit list_actions(Context& context, const ActionsArgs& args) {
   Output& out = context.out();
-  RowErrors errors;
-  std::vector<ActionRow> rows;
+  ActionReading reading;
   if (args.queue.empty()) {
-    rows = read_actions(context, context.inspector("actions").queues(), errors);
+    reading = read_actions(context, context.inspector("actions").queues());
+    for (const std::string& line : reading.error_lines) out.stderr_line(line);
   } else {
     context.counts(args.queue);
     for (delayqueue::Action& action : context.inspector(args.queue).actions())
-      rows.push_back({args.queue, std::move(action)});
+      reading.rows.push_back({args.queue, std::move(action)});
+    sort_by_time(reading.rows);
   }
-  sort_by_time(rows);
+  std::vector<ActionRow>& rows = reading.rows;
   if (rows.size() > args.limit) rows.resize(args.limit);
   Listing listing(out, {{"WHEN"}, {"QUEUE"}, {"WHO"}, {"MESSAGES", true}, {"OUTCOME"}, {"WHAT"}}, "actions");
   for (const ActionRow& row : rows) listing.add(action_cells(out, row), action_object(row));
@@ -87,7 +46,7 @@ Exit list_actions(Context& context, const ActionsArgs& args) {
     out.stderr_line("no action is recorded; dqctl --audit, or DQCTL_AUDIT=1, records what it changes");
   }
   if (interrupted()) return Exit::partly;
-  return errors.code();
+  return reading.errors.code();
 }
 
 }  // namespace

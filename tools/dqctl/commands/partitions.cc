@@ -24,6 +24,7 @@ struct PartitionsArgs {
   std::string queue{};
   std::optional<unsigned> wanted{};
   bool yes = false;
+  bool create = false;
 };
 
 unsigned parse_partitions(const std::string& value) {
@@ -95,8 +96,16 @@ void warn(Context& context) {
   }
 }
 
+// A mistyped name would make a queue without a consumer.
+void must_exist(Context& context, const std::string& queue) try {
+  context.counts(queue);
+} catch (const Failure& failure) {
+  if (failure.code() != Exit::not_found) throw;
+  throw Failure(failure.code(), failure.what() + std::string("; --create makes it"));
+}
+
 void set(Context& context, const PartitionsArgs& args) {
-  context.counts(args.queue);
+  if (!args.create) must_exist(context, args.queue);
   const delayqueue::Layout layout = context.inspector(args.queue).layout();
   if (*args.wanted < layout.partitions && !args.yes) {
     throw Usage("--set: '" + std::to_string(*args.wanted) + "'; " + in_quotes(args.queue) + " uses " +
@@ -115,6 +124,7 @@ void set(Context& context, const PartitionsArgs& args) {
 }
 
 Exit partitions(Context& context, const PartitionsArgs& args) {
+  if (args.create && !args.wanted) throw Usage("--create: makes the queue of --set; expected --set N, too");
   if (args.yes && !args.wanted) throw Usage("--yes: lowers the number of --set; expected --set N, too");
   if (args.wanted) set(context, args);
   return show(context, args.queue);
@@ -134,6 +144,7 @@ void add_partitions(Cli& cli, Context& context) {
           "--set", [args](const std::string& value) { args->wanted = parse_partitions(value); }, "N",
           "Spread new messages over this many: a power of two from 1 to 256, about 8 for each master. Producers and "
           "consumers follow without a restart, and no message moves")
+      .flag("--create", args->create, "Set it of a queue that is not there yet, before its first message")
       .flag("--yes", args->yes, "Set a lower number, too; consumers go on to serve the upper ones")
       .run([&context, args] { return partitions(context, *args); });
 }

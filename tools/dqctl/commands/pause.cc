@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "commands.h"
+#include "pause_text.h"
 #include "signals.h"
+#include "stuck.h"
 
 namespace dqctl {
 namespace {
@@ -12,6 +14,8 @@ using delayqueue::Counts;
 using delayqueue::Inspector;
 using delayqueue::State;
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kDrainReport{5};  // between two reports of how far drain is
 
 struct PauseArgs {
   std::string queue{};
@@ -38,22 +42,27 @@ Exit show_pause(Context& context, const std::string& queue, std::optional<bool> 
   object.add("queue", queue).add("paused", pause.has_value());
   object.add("until", pause ? pause->until : std::nullopt)
       .add("why", pause ? std::optional(pause->reason) : std::nullopt);
+  object.add("by", pause && !pause->who.empty() ? std::optional(pause->who) : std::nullopt);
+  object.add("since", pause ? pause->since : std::nullopt);
   out.object(object);
   return Exit::done;
 }
 
 Exit pause(Context& context, const PauseArgs& args) {
-  context.counts(args.queue);
+  const Time now = context.counts(args.queue).now;
   const auto old = context.inspector(args.queue).paused();
   if (old && !args.replace) {
+    const std::string by = pauser_text(*old, now);
     throw Failure(Exit::failed, in_quotes(args.queue) + " is paused already, " +
                                     (old->until ? "until " + context.out().time(*old->until) : "without an end") +
                                     (old->reason.empty() ? "" : ": " + printable(old->reason)) +
-                                    "; --replace sets this pause instead");
+                                    "; --replace sets this pause instead" +
+                                    (by.empty() ? "" : "; it was" + by.substr(1)));
   }
   delayqueue::PauseOptions options;
   options.duration = args.span;
   options.reason = args.why;
+  options.who = operator_name();
   context.admin(args.queue).pause(options);
   context.note_change(args.queue, std::nullopt);
   context.out().stderr_line("consumers finish what is in flight; workers of the Go library do not pause");
@@ -71,6 +80,7 @@ Exit resume(Context& context, const PauseArgs& args) {
 struct Remaining {
   std::uint64_t due, ready, unack, retry;
   bool paused;
+  Counts counts;
 
   std::uint64_t all() const { return due + ready + unack + retry; }
 };
@@ -87,8 +97,9 @@ std::uint64_t count_unless_empty(Inspector& inspector, State state, std::uint64_
 
 Remaining read_remaining(Inspector& inspector) {
   const Counts counts = inspector.counts();
-  return {counts.due, count_unless_empty(inspector, State::ready, counts.ready), counts.unack,
-          count_unless_empty(inspector, State::retry, counts.retry), counts.paused};
+  return {counts.due,    count_unless_empty(inspector, State::ready, counts.ready),
+          counts.unack,  count_unless_empty(inspector, State::retry, counts.retry),
+          counts.paused, counts};
 }
 
 Exit drain(Context& context, const PauseArgs& args) {
@@ -99,14 +110,18 @@ Exit drain(Context& context, const PauseArgs& args) {
   const auto spent = [&] { return std::chrono::duration_cast<milliseconds>(Clock::now() - begin); };
   Remaining left = read_remaining(inspector);
   if (left.all() > 0 && left.paused) out.stderr_line("the queue is paused: nothing is taken until dqctl resume");
-  const std::uint64_t most = left.all();
-  {
-    Progress progress(out, "drained");
-    while (left.all() > 0 && !(args.span && spent() >= *args.span)) {
-      progress.update(most - std::min(most, left.all()), most);
-      if (!sleep_for(milliseconds(200))) break;
-      left = read_remaining(inspector);
+  FindingWatch watch;
+  auto next = begin + kDrainReport;
+  while (left.all() > 0 && !(args.span && spent() >= *args.span)) {
+    watch.update(args.queue, {left.counts});
+    if (Clock::now() >= next) {
+      next += kDrainReport;
+      const auto earlier = watch.a_minute_ago();
+      const auto pace = earlier ? pace_between(*earlier, left.counts) : std::nullopt;
+      out.stderr_line(counted(left.all(), "message", "is", "are") + " left" + (pace ? "; " + pace->text() : ""));
     }
+    if (!sleep_for(milliseconds(200))) break;
+    left = read_remaining(inspector);
   }
   const bool drained = left.all() == 0;
   if (out.is_table()) {

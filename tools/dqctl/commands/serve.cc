@@ -60,6 +60,9 @@ void add_serve(Cli& cli, Context& context) {
           .text("--socket", options.socket, "PATH", "A unix socket instead, for this user only")
           .flag("--allow-changes", options.allow_changes,
                 "Let clients pause, resume, redrive, purge, release, cancel, reschedule")
+          .custom("--user-header", into_given("--user-header", options.user_field), "NAME",
+                  "The header in which a proxy names the user of a request, for the audit and for pauses; the proxy "
+                  "must remove what clients send in it")
           .flag("--payloads", options.payloads, "Show payloads");
   add_access(command, options).silent().run([&context, args] { return serve_pages(context, *args); });
 }

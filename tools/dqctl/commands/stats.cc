@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "filter.h"
 #include "output/table.h"
+#include "pause_text.h"
 #include "row_error.h"
 #include "signals.h"
 #include "totals.h"
@@ -77,7 +78,7 @@ Object object_of(const StatsReading& reading, const StatsReading* before) {
   object.add("oldest_retry_sent", sent_of(reading.retry));
   object.add("oldest_dead", reading.dead ? reading.dead->at : std::nullopt);
   object.add("paused", counts.paused);
-  if (reading.pause) object.add("paused_why", reading.pause->reason).add("paused_until", reading.pause->until);
+  if (reading.pause) add_pause(object, *reading.pause);
   object.add("totals", totals);
   before == nullptr ? object.add_null("rates") : object.add("rates", rates);
   object.add_null("error");
@@ -151,9 +152,10 @@ void write_totals(Output& out, const StatsReading& reading, const StatsReading* 
 std::string pause_text(const StatsReading& reading) {
   if (!reading.counts.paused) return "";
   std::string text = "paused";
-  if (reading.pause && !reading.pause->reason.empty()) text += ": " + printable(reading.pause->reason);
-  if (reading.pause && reading.pause->until) text += ", ends " + ago_text(*reading.pause->until, reading.counts.now);
-  return text;
+  if (!reading.pause) return text;
+  if (!reading.pause->reason.empty()) text += ": " + printable(reading.pause->reason);
+  if (reading.pause->until) text += ", ends " + ago_text(*reading.pause->until, reading.counts.now);
+  return text + pauser_text(*reading.pause, reading.counts.now);
 }
 
 void write_sheet(Output& out, const StatsReading& reading, const StatsReading* before) {

@@ -16,6 +16,7 @@ namespace dqctl {
 namespace {
 
 constexpr std::size_t kShortestToken = 32;
+constexpr std::size_t kLongestUser = 256;
 constexpr const char* kBearer = "Bearer ";
 
 std::string without_scheme(const std::string& origin) {
@@ -66,6 +67,23 @@ void Access::check_change(const HttpRequest& request) const {
   if (is_foreign_site || is_foreign_origin) {
     throw HttpError(403, "changes from a page of another site are refused; open the page of this server");
   }
+  if (!options_.user_field.empty() && user_of(request).empty()) {
+    throw HttpError(403, "cannot change anything: the proxy has named no user in " + options_.user_field +
+                             "; log in there, or check its configuration");
+  }
+}
+
+std::string Access::user_of(const HttpRequest& request) const {
+  std::string user;
+  bool found = false;
+  for (const auto& [name, value] : request.other_fields) {
+    if (options_.user_field.empty() || name != options_.user_field) continue;
+    if (found) throw HttpError(400, "cannot read the request: it has " + name + " twice; the proxy must replace it");
+    found = true;
+    user = value;
+  }
+  if (user.size() > kLongestUser) throw HttpError(400, "cannot read the request: the user has over 256 bytes");
+  return user;
 }
 
 bool equals_secret(const std::string& given, const std::string& secret) {

@@ -12,6 +12,7 @@ struct AccessOptions {
   std::vector<std::string> hosts{};  // names that Host may have, in lower case, beside localhost and loopback addresses
   std::string token{};               // that clients must send; empty: none
   bool allow_changes = false;
+  std::string user_field{};  // in lower case: the field in which a proxy names the user; empty: there is none
 };
 
 class Access {
@@ -22,8 +23,13 @@ class Access {
   // a wrong token. open: the answer has no data, so that a browser gets it without a token. Throws HttpError.
   void check(const HttpRequest& request, bool open) const;
 
-  // Refuses changes unless they are allowed, and those that a page of another site may have sent. Throws HttpError.
+  // Refuses changes unless they are allowed, those that a page of another site may have sent, and those of no user if a
+  // proxy names users. Throws HttpError.
   void check_change(const HttpRequest& request) const;
+
+  // The user that the proxy has named; empty: no field was chosen for it, or the proxy has named none. Throws HttpError
+  // if the field is there twice: then the client has sent one of them.
+  std::string user_of(const HttpRequest& request) const;
 
   bool allows_changes() const { return options_.allow_changes; }
   bool needs_token() const { return !options_.token.empty(); }

@@ -1,4 +1,5 @@
-// The changes that clients of dqctl serve have made: a line of stderr for each, and the last 100 in memory.
+// The changes that clients of dqctl serve have requested: a line of stderr for each, and the last 100 in memory, also
+// those that failed. Changes::record() stores those that were made in Redis.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +17,29 @@
 
 namespace dqctl {
 
+struct ServedClient {
+  std::string address{};
+  std::string user{};  // that a proxy has named; empty: none
+};
+
 struct ServedChange {
   Time at{};
-  std::string client{};
+  ServedClient client{};
   Action action{};
   std::string queue{};
   std::optional<std::string> id{};  // unset: the queue, or many messages
   std::string detail{};             // what was requested
   std::uint64_t count = 0;          // messages that were changed
   std::string error{};              // why it failed, maybe after some of it was done
+  bool changed = false;             // something was changed
+  bool unconfirmed = false;         // the answer of Redis is lost: it may be changed
+
+  // Who has made it, for pauses and the actions of the queue.
+  const std::string& who() const { return client.user.empty() ? client.address : client.user; }
 };
+
+// What was done, such as "purge orders state=dead at_most=12".
+std::string change_text(const ServedChange& change);
 
 Object change_object(const ServedChange& change);
 
@@ -43,11 +57,13 @@ class Audit {
 
   void add(const ServedChange& change);
   std::vector<ServedChange> latest() const;  // the latest first
+  std::uint64_t total() const;               // since the start
 
  private:
   const std::function<void(const ServedChange&)> published_;
   mutable std::mutex mutex_;
-  std::deque<ServedChange> changes_{};  // guarded by mutex_
+  std::deque<ServedChange> changes_{};  // guarded by mutex_, as the next
+  std::uint64_t total_ = 0;
 };
 
 }  // namespace dqctl

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "audit.h"
 #include "id_outcomes.h"
 #include "pages.h"
 #include "row_error.h"
@@ -124,7 +126,7 @@ Object outcome_object(const ChangeRequest& request, const std::string& queue, co
 
 }  // namespace
 
-Object Changes::change_queue(const ChangeRequest& request, const std::string& queue, const std::string& client) {
+Object Changes::change_queue(const ChangeRequest& request, const std::string& queue, const ServedClient& client) {
   reads_.existing(queue);
   const bool is_pause = request.action == Action::pause || request.action == Action::resume;
   if (request.dry_run && !is_pause) return bulk_dry_run(request, queue);
@@ -136,7 +138,7 @@ Object Changes::change_queue(const ChangeRequest& request, const std::string& qu
 }
 
 Object Changes::change_message(const ChangeRequest& request, const std::string& queue, const std::string& id,
-                               const std::string& client) {
+                               const ServedClient& client) {
   check_id(id);
   reads_.existing(queue);
   if (request.dry_run) return by_id_dry_run(request, queue, id);
@@ -145,7 +147,7 @@ Object Changes::change_message(const ChangeRequest& request, const std::string& 
   return audited(request, queue, client, change, [&](ServedChange& made) { return by_id(request, queue, id, made); });
 }
 
-Object Changes::audited(const ChangeRequest& request, const std::string& queue, const std::string& client,
+Object Changes::audited(const ChangeRequest& request, const std::string& queue, const ServedClient& client,
                         ServedChange change, const std::function<Object(ServedChange&)>& act) {
   change.at = std::chrono::system_clock::now();
   change.client = client;
@@ -157,11 +159,30 @@ Object Changes::audited(const ChangeRequest& request, const std::string& queue, 
     Object answer = act(change);
     finish(running, change);
     return answer;
+  } catch (const delayqueue::ConnectionError& error) {
+    change.error = error.what();
+    change.unconfirmed = true;
+    finish(running, change);
+    throw;
   } catch (const std::exception& error) {
     change.error = error.what();
     finish(running, change);
     throw;
   }
+}
+
+// Adds the change to the actions of its queue, where it stays when this server has ended.
+void Changes::record(const ServedChange& change) {
+  if (!change.changed && !change.unconfirmed) return;
+  delayqueue::Action action;
+  action.who = change.who();
+  if (change.action != Action::pause && change.action != Action::resume) action.messages = change.count;
+  action.outcome = change.unconfirmed ? "unconfirmed" : change.error.empty() ? "done" : "partly";
+  action.what = "dqctl serve: " + change_text(change);
+  const std::string error = record_action(*clients_.admin(change.queue), action);
+  if (error.empty()) return;
+  std::fprintf(stderr, "dqctl serve: warning: the change of %s could not be recorded for dqctl actions: %s\n",
+               in_quotes(change.queue).c_str(), printable(error).c_str());
 }
 
 Changes::Running Changes::begin(const ServedChange& change) {
@@ -171,6 +192,7 @@ Changes::Running Changes::begin(const ServedChange& change) {
 }
 
 void Changes::finish(Running running, const ServedChange& change) {
+  record(change);
   audit_.add(change);
   const std::lock_guard lock(running_mutex_);
   running_.erase(running);
@@ -195,10 +217,12 @@ Object Changes::pause_object(const ChangeRequest& request, const std::string& qu
   object.add("queue", queue).add("action", to_string(request.action)).add("dry_run", request.dry_run);
   object.add("paused", pause.has_value()).add("until", pause ? pause->until : std::nullopt);
   object.add("why", pause ? std::optional(pause->reason) : std::nullopt).add("waiting", waiting(counts));
+  object.add("by", pause && !pause->who.empty() ? std::optional(pause->who) : std::nullopt);
+  object.add("since", pause ? pause->since : std::nullopt);
   return object.add("summary", summary);
 }
 
-Object Changes::pause(const ChangeRequest& request, const std::string& queue, ServedChange&) {
+Object Changes::pause(const ChangeRequest& request, const std::string& queue, ServedChange& change) {
   const bool wants_pause = request.action == Action::pause;
   const auto pause = clients_.inspector(queue)->paused();
   const std::string name = in_quotes(queue);
@@ -207,7 +231,9 @@ Object Changes::pause(const ChangeRequest& request, const std::string& queue, Se
                              "; replace: true sets this pause instead");
   }
   if (request.dry_run) {
-    const std::string would = wants_pause ? "would pause " + name + ": its consumers would take nothing"
+    const std::string how = (request.span ? " for " + span_text(*request.span) : std::string(" until it is resumed")) +
+                            (request.reason.empty() ? ", without a reason" : ": " + printable(request.reason));
+    const std::string would = wants_pause ? (pause ? "would replace the pause of " : "would pause ") + name + how
                               : pause     ? "would resume " + name
                                           : name + " is not paused";
     return pause_object(request, queue, would);
@@ -216,10 +242,15 @@ Object Changes::pause(const ChangeRequest& request, const std::string& queue, Se
     delayqueue::PauseOptions options;
     options.duration = request.span;
     options.reason = request.reason;
+    options.who = change.who();
     clients_.admin(queue)->pause(options);
-    return pause_object(request, queue, name + " is paused: its consumers take nothing until it is resumed");
+    change.changed = true;
+    return pause_object(request, queue,
+                        name + " is paused: its consumers take nothing " +
+                            (request.span ? "for " + span_text(*request.span) + ", or " : "") + "until it is resumed");
   }
   clients_.admin(queue)->resume();
+  change.changed = pause.has_value();
   return pause_object(request, queue, name + (pause ? " is resumed" : " was not paused"));
 }
 
@@ -268,11 +299,13 @@ Object Changes::bulk(const ChangeRequest& request, const std::string& queue, Ser
   } catch (const delayqueue::ConnectionError& error) {
     if (result.done == 0) throw;
     result.error = std::string(error.what()) + "; the last of it may be done nevertheless";
+    change.unconfirmed = true;
   } catch (const delayqueue::Error& error) {
     if (result.done == 0) throw;
     result.error = advised(error.what());
   }
   change.count = result.done;
+  change.changed = result.done > 0;
   change.error = result.error;
   const char* state = delayqueue::to_string(request.state);
   const std::string verb = request.action == Action::redrive ? "redriven" : "purged";
@@ -377,6 +410,7 @@ Object Changes::by_id(const ChangeRequest& request, const std::string& queue, co
                             : request.action == Action::reschedule ? reschedule_ids(*admin, {id}, *request.when).front()
                                                                    : redrive_one(*admin, id, request.retries);
   change.count = outcome.grade == Grade::good ? 1 : 0;
+  change.changed = change.count > 0;
   if (outcome.grade != Grade::good) change.detail += (change.detail.empty() ? "" : " ") + outcome.text;
   return outcome_object(request, queue, id, std::nullopt, outcome);
 }

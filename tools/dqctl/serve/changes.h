@@ -19,15 +19,16 @@
 namespace dqctl {
 
 // Any number of threads may use it. Access must have been checked before. Every attempt to change something is written
-// to the audit, whether it succeeds or not; dry runs are not.
+// to the audit, whether it succeeds or not; dry runs are not. What was changed is also recorded among the actions of the
+// queue, as by dqctl --audit.
 class Changes {
  public:
   Changes(Clients& clients, const Reads& reads, Audit& audit) : clients_(clients), reads_(reads), audit_(audit) {}
 
-  // Throw HttpError, Usage, std::invalid_argument and delayqueue::Error. client: its address.
-  Object change_queue(const ChangeRequest& request, const std::string& queue, const std::string& client);
+  // Throw HttpError, Usage, std::invalid_argument and delayqueue::Error.
+  Object change_queue(const ChangeRequest& request, const std::string& queue, const ServedClient& client);
   Object change_message(const ChangeRequest& request, const std::string& queue, const std::string& id,
-                        const std::string& client);
+                        const ServedClient& client);
 
   // Call it before the process ends while changes may run: none begins from now on. Waits until those that run are in
   // the audit, and after `limit` writes there that their result is unknown.
@@ -52,8 +53,9 @@ class Changes {
   Object by_id_dry_run(const ChangeRequest& request, const std::string& queue, const std::string& id);
 
   // Runs `act` and writes the audit.
-  Object audited(const ChangeRequest& request, const std::string& queue, const std::string& client, ServedChange change,
-                 const std::function<Object(ServedChange&)>& act);
+  Object audited(const ChangeRequest& request, const std::string& queue, const ServedClient& client,
+                 ServedChange change, const std::function<Object(ServedChange&)>& act);
+  void record(const ServedChange& change);
   Running begin(const ServedChange& change);
   void finish(Running running, const ServedChange& change);
 

@@ -5,9 +5,10 @@
 #include <exception>
 #include <utility>
 
-#include "exit.h"
+#include "listed_queues.h"
 #include "output/text.h"
 #include "queue_metrics.h"
+#include "recorded_actions.h"
 #include "serve/dead_reasons.h"
 #include "serve/request.h"
 #include "serve/workers.h"
@@ -21,6 +22,8 @@ constexpr std::chrono::seconds kLongestCheckWait{1};  // for another check
 constexpr std::chrono::seconds kSlowLifetime{5};      // of answers that take long
 constexpr std::chrono::seconds kQuickLifetime{1};
 constexpr std::size_t kMostAnswers = 200;
+constexpr std::size_t kMostQueues = 1000;  // whose actions are read
+constexpr std::size_t kMostActions = 100;
 
 }  // namespace
 
@@ -58,6 +61,18 @@ std::string CommandReads::dead_reasons(const std::string& queue) {
 
 std::string CommandReads::workers() {
   return answer("workers", kQuickLifetime, [&] { return workers_object(context_).text(); });
+}
+
+std::string CommandReads::actions(std::uint64_t version) {
+  return answer("actions " + std::to_string(version), kSlowLifetime, [&] {
+    std::vector<std::string> queues = context_.inspector("queues").queues();
+    limit_names(queues, kMostQueues);
+    std::vector<ActionRow> rows = read_actions(context_, queues).rows;
+    if (rows.size() > kMostActions) rows.resize(kMostActions);
+    std::string list;
+    for (const ActionRow& row : rows) list += (list.empty() ? "" : ",") + action_object(row).text();
+    return '[' + list + ']';
+  });
 }
 
 std::string CommandReads::metrics(const std::vector<std::string>& queues) {

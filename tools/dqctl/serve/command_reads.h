@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -31,6 +32,9 @@ class CommandReads {
   std::string stuck(const std::string& queue, const std::optional<delayqueue::Counts>& earlier);
   std::string dead_reasons(const std::string& queue);
   std::string workers();
+
+  // The list of dqctl actions, of at most 1,000 queues. version: another number has another answer.
+  std::string actions(std::uint64_t version);
   std::string metrics(const std::vector<std::string>& queues);
 
   // Throws delayqueue::Error if Redis does not answer, and HttpError if another thread has waited for it for a second.

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "pause_text.h"
 #include "totals.h"
 
 namespace dqctl {
@@ -50,8 +51,7 @@ Object queue_fields(const QueueReading& reading, std::size_t history_minutes) {
   object.add("pending", counts.pending).add("ready", counts.ready).add("unack", counts.unack);
   object.add("retry", counts.retry).add("dead", counts.dead).add("due", counts.due).add("overdue", counts.overdue);
   object.add("paused", counts.paused);
-  if (const auto& pause = reading.state.pause)
-    object.add("paused_why", pause->reason).add("paused_until", pause->until);
+  if (reading.state.pause) add_pause(object, *reading.state.pause);
   object.add("oldest_due", counts.oldest_due).add("oldest_lease", counts.oldest_lease);
   object.add("lateness_ms", in_ms(reading.oldest)).add("oldest_ms", in_ms(reading.oldest));
   object.add("partitions", counts.partitions);

@@ -32,12 +32,6 @@ std::string shown(std::string_view value) { return cut(in_quotes(value), kShownV
 
 char lower_of(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-std::string in_lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), lower_of);
-  return lower;
-}
-
 bool is_letter_or_digit(char c) {
   const char lower = lower_of(c);
   return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
@@ -124,6 +118,18 @@ void split(std::string_view text, char separator, const Each& each) {
 
 }  // namespace
 
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), lower_of);
+  return lower;
+}
+
+bool is_other_field(const std::string& name) {
+  const bool is_read =
+      std::any_of(kReadFields.begin(), kReadFields.end(), [&](const ReadField& field) { return field.name == name; });
+  return is_field_name(name) && !is_read && name != "content-length";
+}
+
 CheckedHead check_head(std::string_view bytes) {
   if (bytes.size() > kMostHead) throw HttpError(431, "cannot read the request: its head is longer than 8 KiB");
   CheckedHead head;
@@ -150,6 +156,7 @@ CheckedHead check_head(std::string_view bytes) {
     const bool is_read = found != kReadFields.end();
     if (repeated && (is_length || is_read)) bad_head("it has " + name + " twice");
     if (is_read) request.*(found->value) = value;
+    if (!is_read && !is_length) request.other_fields.emplace_back(name, value);
     if (!is_length) continue;
     const bool is_number =
         !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });

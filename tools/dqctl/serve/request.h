@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dqctl {
@@ -33,6 +34,11 @@ struct Target {
   std::map<std::string, std::string> query{};
 };
 
+std::string in_lower_case(std::string_view text);
+
+// Whether a field with this name, in lower case, would be among HttpRequest::other_fields.
+bool is_other_field(const std::string& name);
+
 // Only the first ? begins the query: RFC 3986 allows others in it. Throws HttpError.
 Target parse_target(std::string_view target);
 
@@ -44,6 +50,7 @@ struct HttpRequest {
   std::string method{};  // GET, HEAD or POST
   Target target{};
   std::string host{}, origin{}, fetch_site{}, content_type{}, action{}, authorization{};  // values of fields, as sent
+  std::vector<std::pair<std::string, std::string>> other_fields{};  // all others: names in lower case, and values
   std::string body{};
   std::string client{};  // its address
 };

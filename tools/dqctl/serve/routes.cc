@@ -192,8 +192,9 @@ HttpAnswer Routes::change(const HttpRequest& request) const {
   Query(request.target, {});
   const ChangeRequest change = parse_change(*action, request.body);
   const std::string queue = queue_in(path[2]);
-  return json_answer(by_id ? parts_.changes.change_message(change, queue, path[4], request.client)
-                           : parts_.changes.change_queue(change, queue, request.client));
+  const ServedClient client{request.client, parts_.access.user_of(request)};
+  return json_answer(by_id ? parts_.changes.change_message(change, queue, path[4], client)
+                           : parts_.changes.change_queue(change, queue, client));
 }
 
 HttpAnswer Routes::health() const { return health_page(!parts_.poller.last()->failing_since); }
@@ -251,7 +252,15 @@ Object Routes::server() const {
 Object Routes::audit() const {
   std::vector<Object> objects;
   for (const ServedChange& change : parts_.audit.latest()) objects.push_back(change_object(change));
-  return Object().add("changes", objects);
+  Object object;
+  object.add("changes", objects);
+  try {
+    return object.add_json("actions", parts_.command_reads.actions(parts_.audit.total()));
+  } catch (const delayqueue::Error&) {  // Redis is away, or refuses it
+    return object.add_null("actions");
+  } catch (const HttpError&) {
+    return object.add_null("actions");
+  }
 }
 
 HttpAnswer Routes::events() const {

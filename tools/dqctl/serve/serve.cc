@@ -48,6 +48,11 @@ AccessOptions access_options(const ServeOptions& options, const ServeAddress& ad
   if (address.tcp) access.hosts.push_back(address.tcp->host);
   if (options.token_file) access.token = read_token(*options.token_file);
   access.allow_changes = options.allow_changes;
+  access.user_field = in_lower_case(options.user_field);
+  if (!access.user_field.empty() && !is_other_field(access.user_field)) {
+    throw Usage("--user-header: " + cut(in_quotes(options.user_field), 60) +
+                "; expected the name of a header that has no other use, such as X-Forwarded-User");
+  }
   return access;
 }
 

@@ -17,6 +17,7 @@ struct ServeOptions {
   std::vector<std::string> hosts{};  // names that Host may have
   std::string cert{}, key{};         // of this server, for TLS
   std::string client_ca{};           // whose clients are accepted
+  std::string user_field{};          // in which a proxy names the user; empty: none
   bool allow_changes = false;
   bool payloads = false;          // whether they are shown
   const char* command = "serve";  // in the lines on stderr

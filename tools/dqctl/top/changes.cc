@@ -56,6 +56,7 @@ std::string record_if_requested(Context& context, const Change& change, const st
 ChangeResult pause_queue(QueueAdmin& admin) {
   delayqueue::PauseOptions options;
   options.reason = "by dqctl top";
+  options.who = operator_name();
   admin.pause(options);
   return {true, " is paused: its consumers take nothing until it is resumed"};
 }
