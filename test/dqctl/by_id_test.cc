@@ -139,6 +139,7 @@ TEST_CASE_FIXTURE(QueueFixture, "by id: a held message is refused without --forc
     const Ran ran = run(command);
     CHECK_MESSAGE(ran.code == 1, ran.out);
     CHECK(has(ran.out, "held"));
+    CHECK(has(ran.out, "--force") == (command[0] != "reschedule"));
   }
   CHECK(run({"extend", queue, id, "--by", "1h", "--force"}).out == table(id, "extended"));
   CHECK(*inspector.find(id)->at > inspector.counts().now + 1h);

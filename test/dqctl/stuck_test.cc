@@ -148,6 +148,23 @@ TEST_CASE("stuck: messages with many deliveries are reported with their reasons"
   CHECK(kinds(stuck({"q", "--hot", "10"}, 0)).empty());
 }
 
+TEST_CASE("stuck: messages that fail again and again are found with the default number of retries") {
+  test::empty_server();
+  delayqueue::Consumer consumer(test::server().url(), "q", [](const delayqueue::Message& message) {
+    return delayqueue::nack(message.attempt() < 3 ? 1ms : 3'600'000ms, "gateway timeout");
+  });
+  consumer.start();
+  test::send("q", test::numbered(2));
+  REQUIRE(test::eventually([&] { return consumer.stats().nacked == 6; }, test::kPatience));
+  const json document = stuck({"q"}, 5);
+  CHECK(kinds(document) == Strings{"hot_retries"});
+  CHECK(document.at("findings")[0].at("count") == 2);
+  CHECK(has(document.at("findings")[0].at("what"), "2 messages delivered again and again (the most: 3 times)"));
+  CHECK(document.at("findings")[0].at("why") == "2x gateway timeout");
+  CHECK(kinds(stuck({"q", "--hot", "5"}, 0)).empty());
+  CHECK(consumer.stop());
+}
+
 TEST_CASE("stuck: missing bodies are reported; dead letters are a note") {
   test::empty_server();
   const auto later = test::send("q", {"a", "b"}, 1h);

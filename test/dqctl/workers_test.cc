@@ -281,6 +281,39 @@ TEST_CASE("stuck: names host and process of handlers that run too long, without 
   CHECK(stuck({"--held", "5m"}, 0).empty());
 }
 
+TEST_CASE("workers, stuck: a worker whose entry is overdue counts as gone, not as busy with handlers that hang") {
+  test::empty_server();
+  const std::string id = test::hold("orders", 20s);
+  test::send("orders", {"waits"});
+  const auto stuck = [] {
+    return test::parse_json(
+               run({"stuck", "orders", "-o", "json", "--look", "50ms", "--warn", "1ms", "--crit", "1h"}).out)
+        .at("findings");
+  };
+  put_worker("orders", kFirst, "web-1", {{id, 3min}}, 15s);  // it writes every 10 s
+  CHECK(workers({"orders"}).at("workers")[0].at("overdue") == false);
+  CHECK(has(stuck().dump(), "\"held\""));
+  put_worker("orders", kFirst, "web-1", {{id, 3min}}, 25s);
+  CHECK(workers({"orders"}).at("workers")[0].at("overdue") == true);
+  const Ran table = run({"workers", "orders"});
+  CHECK(has(table.out, "s ago: killed, frozen or cut off"));
+  CHECK_FALSE(has(table.out, "3/8"));
+  CHECK_FALSE(has(table.out, id));
+  const json findings = stuck();
+  const std::string text = findings.dump();
+  CAPTURE(text);
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].at("kind") == "not_taken");
+  CHECK(findings[1].at("kind") == "silent");
+  CHECK(findings[1].at("level") == "warning");
+  CHECK(has(findings[1].at("what"), "1 worker gave no sign of life for 2"));
+  CHECK(has(findings[1].at("what"), "5 messages in flight then: host web-1, process 4711 (service)"));
+  CHECK_FALSE(has(text, "handlers"));
+  put_worker("orders", kSecond, "web-2");
+  CHECK(stuck().back().at("kind") == "silent");
+  CHECK(stuck().back().at("level") == "ok");  // a note, while another one lives
+}
+
 TEST_CASE("stuck: a worker that is killed or frozen while it is asked is named with the message that it held") {
   for (const int signal : {SIGKILL, SIGSTOP}) {
     CAPTURE(signal);

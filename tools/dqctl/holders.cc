@@ -8,16 +8,21 @@
 
 namespace dqctl {
 
-std::vector<HeldMessage> held_messages(delayqueue::Inspector& inspector) {
-  std::map<std::string, HeldMessage> by_id;
+std::vector<delayqueue::Worker> registered_workers(delayqueue::Inspector& inspector) {
   try {
-    for (const delayqueue::Worker& worker : inspector.workers()) {
-      for (const delayqueue::RunningMessage& one : worker.longest) {
-        HeldMessage& held = by_id[one.id];
-        if (held.id.empty() || held.since < one.since) held = {one.id, one.since, worker};
-      }
-    }
+    return inspector.workers();
   } catch (const delayqueue::ReplyError&) {  // what the caller shows is right without it, too
+    return {};
+  }
+}
+
+std::vector<HeldMessage> held_messages(const std::vector<delayqueue::Worker>& workers) {
+  std::map<std::string, HeldMessage> by_id;
+  for (const delayqueue::Worker& worker : workers) {
+    for (const delayqueue::RunningMessage& one : worker.longest) {
+      HeldMessage& held = by_id[one.id];
+      if (held.id.empty() || held.since < one.since) held = {one.id, one.since, worker};
+    }
   }
   std::vector<HeldMessage> held;
   held.reserve(by_id.size());

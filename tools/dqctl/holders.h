@@ -19,9 +19,12 @@ struct HeldMessage {
   delayqueue::Worker worker{};
 };
 
-// All that the consumers of the queue name, the longest running first. Of several that name a message, the one that
-// began last has it: the entry of a dead process may be left. None if this user may not read the registry.
-std::vector<HeldMessage> held_messages(delayqueue::Inspector& inspector);
+// The consumers of the queue. None if this user may not read the registry.
+std::vector<delayqueue::Worker> registered_workers(delayqueue::Inspector& inspector);
+
+// All that these consumers name, the longest running first. Of several that name a message, the one that began last has
+// it: the entry of a dead process may be left.
+std::vector<HeldMessage> held_messages(const std::vector<delayqueue::Worker>& workers);
 
 // "host web-1, process 4711 (orders-service)"
 std::string place_text(const delayqueue::Worker& worker);

@@ -82,7 +82,8 @@ Object worker_object(const WorkerRow& row, Time now) {
       .add("concurrency", worker.concurrency)
       .add("in_flight", worker.in_flight)
       .add("longest", longest)
-      .add("seen", worker.seen);
+      .add("seen", worker.seen)
+      .add("overdue", worker.overdue);
 }
 
 }  // namespace dqctl

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "filter.h"
+#include "pause_text.h"
 
 namespace dqctl {
 namespace {
@@ -73,6 +74,7 @@ class Finder {
     lease_ended();
     waiting();
     held();
+    silent();
     hot_retries();
     no_body();
     dead();
@@ -102,10 +104,10 @@ class Finder {
     if (finding.count > 0) finding.level = std::max(Level::warning, level_of(finding.age.value_or(milliseconds(0))));
     finding.what = "the queue is paused, and " + counted(finding.count, "message", "waits", "wait") + " to be taken";
     if (finding.age) finding.what += ", the oldest for " + span_text(*finding.age);
-    const std::string& reason = evidence_.now.pause->reason;
-    finding.why = reason.empty() ? "paused without a reason" : "paused: " + printable(reason);
-    finding.why +=
-        evidence_.now.pause->until ? "; it ends " + ago_text(*evidence_.now.pause->until, now_.now) : "; it has no end";
+    const delayqueue::Pause& pause = *evidence_.now.pause;
+    finding.why = pause.reason.empty() ? "paused without a reason" : "paused: " + printable(pause.reason);
+    finding.why += pause.until ? "; it ends " + ago_text(*pause.until, now_.now) : "; it has no end";
+    finding.why += pauser_text(pause, now_.now);
     finding.todo = command_text("resume", {queue_});
     found_.push_back(finding);
   }
@@ -123,7 +125,7 @@ class Finder {
     if (consumers_active()) finding.pace = pace();
     finding.why = consumers_active()    ? "consumers run, but fall behind"
                   : evidence_.now.pause ? "the queue is paused, or no consumer runs"
-                                        : kNoConsumer;
+                                        : why_unmoved();
     if (finding.pace) finding.why += ": " + finding.pace->text();
     finding.todo = consumers_active() ? "add consumers or concurrency"
                                       : "start a worker, and watch: " + command_text("stats", {queue_}, "--watch 2s");
@@ -141,7 +143,7 @@ class Finder {
     finding.what = counted(now_.overdue, "message", "is", "are") +
                    " in unack after the end of the lease or backoff, the oldest for " + span_text(*finding.age);
     finding.why = consumers_active() ? "consumers run, but do not get to it"
-                                     : std::string("the consumer ended or was cut off, and ") + kNoConsumer;
+                                     : "the consumer ended or was cut off, and " + why_unmoved();
     finding.todo =
         "start a worker: it takes them back by itself; or " + command_text("release", {queue_, "ID..."}, "--force");
     if (evidence_.now.first_unack) finding.example = evidence_.now.first_unack->id;
@@ -156,7 +158,7 @@ class Finder {
 
   void not_taken(std::uint64_t count) {
     const MessageInfo& first = evidence_.now.first_ready ? *evidence_.now.first_ready : *evidence_.now.first_retry;
-    const std::uint64_t held = now_.unack - std::min(now_.unack, now_.overdue);
+    const std::uint64_t held = only_silent() ? 0 : now_.unack - std::min(now_.unack, now_.overdue);
     StuckFinding finding;
     finding.kind = held == 0 ? "not_taken" : "slow";
     finding.count = count;
@@ -167,9 +169,11 @@ class Finder {
     if (finding.level == Level::ok) return;
     finding.what = counted(count, "message", "waits", "wait") + " in ready and retry, the first was sent " +
                    span_text(*finding.age) + " ago, and none was taken in " + span_text(*options_.interval);
-    finding.why = held == 0 ? "no consumer runs on this queue: nothing is in flight"
-                            : "all workers are busy: " + counted(held, "message", "is", "are") +
-                                  " in flight or in a backoff, and none was finished; handlers are slow, or hang";
+    finding.why = only_silent() ? "no consumer runs on this queue, or none can reach Redis"
+                  : held == 0   ? "no consumer runs on this queue: nothing is in flight"
+                                : "all workers are busy: " + counted(held, "message", "is", "are") +
+                                    " in flight or in a backoff, and none was finished; handlers are slow, or hang, or "
+                                    "their process has died";
     finding.todo = held == 0 ? "start a worker, and watch: " + command_text("stats", {queue_}, "--watch 2s")
                              : "see what is in flight: " + command_text("ls", {queue_}, "--state unack");
     finding.example = first.id;
@@ -210,8 +214,9 @@ class Finder {
     finding.kind = "hot_retries";
     finding.level = Level::warning;
     finding.count = sample.hot;
-    finding.what = counted(sample.hot, "message") + " delivered " + std::to_string(options_.hot) +
-                   " times or more (the most: " + std::to_string(sample.most_deliveries) + " times), to be tried again";
+    finding.what = counted(sample.hot, "message") + " delivered " +
+                   (options_.hot ? std::to_string(*options_.hot) + " times or more" : "again and again") +
+                   " (the most: " + std::to_string(sample.most_deliveries) + " times), to be tried again";
     finding.why = reasons_text(sample.hot_reasons);
     finding.todo = command_text("show", {queue_, sample.hot_id}) + "; if it cannot succeed: dqctl bury";
     finding.example = sample.hot_id;
@@ -237,7 +242,7 @@ class Finder {
   // taken: of other messages only the time between the readings is known.
   void held() {
     const auto watched = age_between(evidence_.before.counts.now, now_.now);
-    const bool held = evidence_.held_throughout > 0 && watched >= options_.least_held();
+    const bool held = !only_silent() && evidence_.held_throughout > 0 && watched >= options_.least_held();
     if (!evidence_.running.empty()) return running(held ? evidence_.held_throughout : 0);
     if (!held) return;
     StuckFinding finding;
@@ -272,6 +277,35 @@ class Finder {
     found_.push_back(finding);
   }
 
+  // Whether all registered consumers have died, are frozen or cut off, as far as their entries tell.
+  bool only_silent() const { return !evidence_.silent.empty() && evidence_.living == 0; }
+
+  // Why nothing moves that a consumer would move within seconds.
+  std::string why_unmoved() const {
+    return evidence_.living == 0 ? kNoConsumer
+                                 : "those in dqctl workers do not move it: they were killed within the last seconds, "
+                                   "or cannot reach Redis";
+  }
+
+  void silent() {
+    const std::vector<delayqueue::Worker>& all = evidence_.silent;
+    if (all.empty()) return;
+    StuckFinding finding;
+    finding.kind = "silent";
+    finding.level = only_silent() ? Level::warning : Level::ok;
+    std::string places;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      finding.count += all[i].in_flight;
+      finding.age = std::max(finding.age.value_or(milliseconds(0)), age_between(all[i].seen, now_.now));
+      if (i < kHandlersShown) places += (i == 0 ? "" : "; ") + place_text(all[i]);
+    }
+    finding.what = counted(all.size(), "worker") + " gave no sign of life for " + span_text(*finding.age) + ", with " +
+                   counted(finding.count, "message") + " in flight then: " + places;
+    finding.why = "killed, frozen, or cut off from Redis; what it holds is delivered again when its leases have ended";
+    finding.todo = "check these processes; list all consumers: " + command_text("workers", {queue_});
+    found_.push_back(finding);
+  }
+
   void dead() {
     if (now_.dead == 0) return;
     const std::uint64_t more = now_.dead - std::min(now_.dead, evidence_.before.counts.dead);
@@ -284,7 +318,7 @@ class Finder {
     finding.what = counted(now_.dead, "dead letter");
     finding.why = reasons_text(evidence_.sample.dead_reasons);
     if (now_.dead > evidence_.sample.dead) finding.why += " (of the oldest " + count_text(evidence_.sample.dead) + ")";
-    finding.todo = command_text("ls", {queue_}, "--state dead") + ", then dqctl redrive or purge";
+    finding.todo = command_text("reasons", {queue_}) + ", then dqctl redrive or purge";
     found_.push_back(finding);
   }
 

@@ -37,7 +37,8 @@ struct Pace {
 std::optional<Pace> pace_between(const delayqueue::Counts& before, const delayqueue::Counts& now);
 
 struct StuckFinding {
-  const char* kind = "";  // due, lease_ended, not_taken, slow, backlog, held, paused, hot_retries, no_body, dead
+  const char* kind = "";  // due, lease_ended, not_taken, slow, backlog, held, silent, paused, hot_retries,
+                          // no_body, dead
   Level level = Level::ok;
   std::uint64_t count = 0;
   std::optional<milliseconds> age{};
@@ -78,17 +79,21 @@ struct Evidence {
   std::uint64_t held_throughout = 0;            // of the first in unack: held by the same delivery at both readings
   std::string held_id{};                        // one of them
   std::vector<HeldMessage> running{};           // that handlers have been working on for too long; the longest first
+  std::vector<delayqueue::Worker> silent{};     // consumers whose entries are overdue
+  std::uint64_t living = 0;                     // other registered consumers
   Sample sample{};
 };
+
+inline constexpr int kManyDeliveries = 5;
 
 struct StuckOptions {
   std::optional<milliseconds> warn{std::chrono::minutes(1)};
   std::optional<milliseconds> crit{std::chrono::minutes(10)};
   std::optional<milliseconds> interval{std::chrono::seconds(1)};  // between the two readings
   std::optional<milliseconds> held{};                             // unset: as warn
-  int hot = 5;                                                    // deliveries
-  std::uint64_t dead = 1000, dead_crit = 100'000;                 // dead letters: a warning, critical
-  std::uint64_t dead_growth = 1;                                  // between the two readings: a warning
+  std::optional<int> hot{};  // deliveries; unset: kManyDeliveries, or the last ones that the retries allow
+  std::uint64_t dead = 1000, dead_crit = 100'000;  // dead letters: a warning, critical
+  std::uint64_t dead_growth = 1;                   // between the two readings: a warning
 
   milliseconds least_held() const { return held.value_or(*warn); }
 };

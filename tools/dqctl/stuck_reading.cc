@@ -25,7 +25,16 @@ MessagePage page_of(Inspector& inspector, State state, std::size_t limit) {
   return inspector.list(state, options);
 }
 
-void add(Sample& sample, const MessageInfo& message, int hot) {
+// Without a number: those that have been delivered many times, or have few deliveries left. By default a message is
+// delivered 4 times at most.
+bool is_hot(const MessageInfo& message, std::optional<int> hot) {
+  if (hot) return message.deliveries >= *hot;
+  if (message.deliveries >= kManyDeliveries) return true;
+  return message.retries &&
+         ((*message.retries == 0 && message.deliveries >= 2) || (*message.retries == 1 && message.deliveries >= 3));
+}
+
+void add(Sample& sample, const MessageInfo& message, std::optional<int> hot) {
   if (!is_stored_id(message.id)) return;  // no call takes it; doctor reports it
   if (!message.size) sample.without_body.push_back(message.id);
   if (message.state == State::dead) {
@@ -33,7 +42,7 @@ void add(Sample& sample, const MessageInfo& message, int hot) {
     ++sample.dead_reasons[message.reason.substr(0, kReasonBytes)];
     return;
   }
-  if (message.deliveries < hot) return;
+  if (!is_hot(message, hot)) return;
   ++sample.hot;
   ++sample.hot_reasons[message.reason.substr(0, kReasonBytes)];
   if (message.deliveries <= sample.most_deliveries) return;
@@ -41,7 +50,7 @@ void add(Sample& sample, const MessageInfo& message, int hot) {
   sample.hot_id = message.id;
 }
 
-void take_sample(Inspector& inspector, StuckReading& reading, int hot) {
+void take_sample(Inspector& inspector, StuckReading& reading, std::optional<int> hot) {
   for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
     for (const MessageInfo& message : page_of(inspector, state, kSampled)) {
       add(reading.evidence.sample, message, hot);
@@ -66,9 +75,16 @@ void count_still_held(Inspector& inspector, StuckReading& reading) {
   }
 }
 
-// Keeps those that are still held: an entry in the registry may be some seconds old.
+// Keeps those that are still held: an entry in the registry may be some seconds old. What a silent worker wrote of its
+// handlers may be no longer so.
 void find_running(Inspector& inspector, StuckReading& reading, const StuckOptions& options) {
-  std::vector<HeldMessage> all = held_messages(inspector);
+  std::vector<delayqueue::Worker> living;
+  for (delayqueue::Worker& worker : registered_workers(inspector)) {
+    if (worker.damaged) continue;
+    (worker.overdue ? reading.evidence.silent : living).push_back(std::move(worker));
+  }
+  reading.evidence.living = living.size();
+  std::vector<HeldMessage> all = held_messages(living);
   const auto is_long = [&](const HeldMessage& one) {
     return age_between(one.since, reading.evidence.now.counts.now) >= options.least_held();
   };
@@ -83,7 +99,7 @@ void find_running(Inspector& inspector, StuckReading& reading, const StuckOption
   }
 }
 
-void read_first(Context& context, StuckReading& reading, int hot) {
+void read_first(Context& context, StuckReading& reading, std::optional<int> hot) {
   context.counts(reading.queue);  // throws if the queue does not exist
   Inspector& inspector = context.inspector(reading.queue);
   reading.evidence.before = read_state(inspector);

@@ -47,7 +47,7 @@ IdOutcomes bury(Context& context, const std::vector<std::string>& ids, const ByI
   return outcomes_of(context.admin(args.queue).bury(ids, options), [](Buried buried) {
     return buried == Buried::buried    ? IdOutcome{"buried", Grade::good}
            : buried == Buried::already ? IdOutcome{"was dead already", Grade::already}
-           : buried == Buried::held    ? IdOutcome{"held", Grade::refused}
+           : buried == Buried::held    ? IdOutcome{"held: a consumer has it; --force takes it away", Grade::refused}
                                        : IdOutcome{"unknown", Grade::unknown};
   });
 }
@@ -55,8 +55,9 @@ IdOutcomes bury(Context& context, const std::vector<std::string>& ids, const ByI
 IdOutcomes extend(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
   return outcomes_of(context.admin(args.queue).extend(ids, *args.span, held_option(args)), [](Extended extended) {
     return extended == Extended::extended ? IdOutcome{"extended", Grade::good}
-           : extended == Extended::held   ? IdOutcome{"held: its consumer renews it", Grade::refused}
-                                          : IdOutcome{"neither held nor backing off", Grade::unknown};
+           : extended == Extended::held
+               ? IdOutcome{"held: its consumer renews it; --force takes it away", Grade::refused}
+               : IdOutcome{"neither held nor backing off", Grade::unknown};
   });
 }
 

@@ -231,7 +231,7 @@ Exit by_ids(Context& context, const RedriveArgs& args) {
 Exit by_filter(Context& context, const RedriveArgs& args) {
   Output& out = context.out();
   const Counts counts = context.counts(args.queue);
-  const std::string verb = args.to ? "redrive to " + in_quotes(*args.to) + ' ' : "redrive";
+  const std::string verb = args.to ? "redrive to " + in_quotes(*args.to) : "redrive";
   if (!args.yes) return dry_run(context, verb, args.queue, State::dead, args.filter, counts);
   Redrive redrive(context, args);
   RateLimiter limiter(args.rate);

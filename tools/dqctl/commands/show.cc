@@ -100,7 +100,7 @@ class HolderSearch {
   // Null: no consumer names the message among those that run for longest.
   const HeldMessage* of(const MessageInfo& message) {
     if (!message.held) return nullptr;
-    if (!held_) held_ = held_messages(context_.inspector(queue_));
+    if (!held_) held_ = held_messages(registered_workers(context_.inspector(queue_)));
     const auto found =
         std::find_if(held_->begin(), held_->end(), [&](const HeldMessage& one) { return one.id == message.id; });
     return found == held_->end() ? nullptr : &*found;

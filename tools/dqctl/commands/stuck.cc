@@ -125,7 +125,8 @@ void add_stuck(Cli& cli, Context& context) {
       .number("--dead-crit", args->options.dead_crit, 1, 1'000'000'000, "And critical (100000)")
       .number("--dead-growth", args->options.dead_growth, 1, 1'000'000'000,
               "New dead letters between the two readings that are a warning (1)")
-      .number("--hot", args->options.hot, 2, 1'000'000, "Deliveries from which on a message is hot (5)");
+      .number("--hot", args->options.hot, 2, 1'000'000,
+              "Deliveries from which on a message is hot (5, or the last ones that its retries allow)");
   add_partition(command, context);
   command.run([&context, args] { return stuck(context, *args); });
 }

@@ -29,21 +29,22 @@ std::vector<Cell> row_of(const WorkerRow& row, Time now) {
     return cells;
   }
   const bool full = worker.concurrency > 0 && worker.busy >= worker.concurrency;
-  std::vector<Cell> cells = {
-      {printable(worker.host), Colour::bold},
-      {std::to_string(worker.pid)},
-      {printable(worker.name)},
-      {printable(worker.version)},
-      {names_of(worker)},
-      {count_text(worker.busy) + '/' + count_text(worker.concurrency), full ? Colour::yellow : Colour::plain},
-      {count_text(worker.in_flight), worker.in_flight == 0 ? Colour::dim : Colour::plain}};
-  if (row.longest.empty()) {
+  std::vector<Cell> cells = {{printable(worker.host), Colour::bold},
+                             {std::to_string(worker.pid)},
+                             {printable(worker.name)},
+                             {printable(worker.version)},
+                             {names_of(worker)},
+                             {worker.overdue ? "?" : count_text(worker.busy) + '/' + count_text(worker.concurrency),
+                              full || worker.overdue ? Colour::yellow : Colour::plain},
+                             {count_text(worker.in_flight), worker.in_flight == 0 ? Colour::dim : Colour::plain}};
+  if (row.longest.empty() || worker.overdue) {
     cells.insert(cells.end(), 2, {});
   } else {
     const RunningMessage& longest = row.longest.front().second;
     cells.insert(cells.end(), {{id_text(longest.id)}, {span_text(age_between(longest.since, now))}});
   }
-  cells.push_back({since_text(worker.seen, now)});
+  cells.push_back({since_text(worker.seen, now) + (worker.overdue ? ": killed, frozen or cut off" : ""),
+                   worker.overdue ? Colour::red : Colour::plain});
   return cells;
 }
 
