@@ -21,7 +21,8 @@ constexpr milliseconds kSlow{500};
 // Limits of the bodies whose sizes are read first: sizes in one round trip, and lone fetches of a lane.
 constexpr std::size_t kMostSizes = store::kBatch;
 constexpr std::size_t kMostLone = 2;
-constexpr milliseconds kLonePause{1000};  // after a lone fetch that could not begin
+constexpr std::size_t kMoreTogether = 1024;  // bytes, after a success; after a failure a quarter is left
+constexpr milliseconds kLonePause{1000};     // after a lone fetch that could not begin
 
 }  // namespace
 
@@ -76,6 +77,7 @@ void BodyFetcher::request(RoundTrip& round_trip, std::size_t first, const std::v
         const std::size_t begin = end_fetch(fetch);
         Bodies found = bodies.get();
         if (pipeline.slowest_answer() >= kSlow) note_slow(found, pipeline.slowest_answer());
+        if (most_together_ > 0) most_together_ = std::min(most_together_ + kMoreTogether, kLarge);
         read_bodies(std::move(found), headers ? headers->get() : Bodies(), begin, fetch.count);
       },
       [this, fetch] { drop(fetch); });
@@ -102,10 +104,9 @@ void BodyFetcher::drop(const Fetch& fetch) {
   const std::size_t count = std::min(fetch.count, waiting_.size() - first);
   const auto begin = waiting_.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = begin + static_cast<std::ptrdiff_t>(count);
-  for (auto delivery = begin; delivery != end; ++delivery) {
-    if ((*delivery)->size) most_together_ = std::max<std::size_t>(1, (most_together_ ? most_together_ : kLarge) / 4);
-    ++(*delivery)->unanswered;
-  }
+  const bool sized = begin != end && (*begin)->size;
+  if (sized) most_together_ = std::max<std::size_t>(1, (most_together_ == 0 ? kLarge : most_together_) / 4);
+  for (auto delivery = begin; delivery != end; ++delivery) (*delivery)->unanswered = sized && count == 1 ? 2 : 1;
   single_.insert(single_.begin(), std::make_move_iterator(begin), std::make_move_iterator(end));
   waiting_.erase(begin, end);
   body_size_ = kBodyBytes;  // the next are fetched one by one
@@ -184,7 +185,7 @@ std::vector<InFlightPtr> BodyFetcher::abandon() {
 
 // ---- Those whose size is read first ---------------------------------------------------------------------------------
 
-// Whether it is fetched together with others. Not if that has failed since its size was read.
+// Whether it is fetched together with others. Not if it could not be fetched with a request for it only.
 bool BodyFetcher::is_small(const InFlightMessage& delivery) const {
   return delivery.size && *delivery.size <= kLarge && delivery.unanswered < 2;
 }
@@ -203,12 +204,16 @@ void BodyFetcher::request_sizes(RoundTrip& round_trip) {
     one->requested = true;
     round_trip.expect(
         store_.body_size(round_trip.pipeline(), one->message.id()),
-        [one](const auto& size) {
+        [this, one](const auto& size) {
           one->requested = false;
-          if (size.is_error()) {
-            one->unanswered = 2;  // a user without the right to STRLEN
-          } else {
+          try {
             one->size = size.get();
+          } catch (const ReplyError& e) {
+            one->unanswered = 2;  // it is fetched alone
+            const bool denied = dynamic_cast<const AccessDenied*>(&e) != nullptr;
+            if (!denied || !std::exchange(large_.can_size, false)) return;
+            listener_.log(Severity::warning, "cannot read the sizes of payloads, so large ones are found only when " +
+                                                 std::string("they fail; grant +strlen: ") + e.what());
           }
         },
         [one] { one->requested = false; });
@@ -270,8 +275,12 @@ void BodyFetcher::advance_lone(bool works) {
 
 BodyFetcher::Clock::time_point BodyFetcher::lone_due() const {
   Clock::time_point due = Clock::time_point::max();
-  for (const LoneFetch& one : lone_) due = std::min(due, *one.delivery()->lone_since + longest_);
-  if (!single_.empty() && Clock::now() < lone_paused_until_) due = std::min(due, lone_paused_until_);
+  const Clock::time_point now = Clock::now();
+  for (const LoneFetch& one : lone_) {
+    const Clock::time_point end = *one.delivery()->lone_since + longest_;
+    if (end > now) due = std::min(due, end);
+  }
+  if (!single_.empty() && now < lone_paused_until_) due = std::min(due, lone_paused_until_);
   return due;
 }
 

@@ -30,7 +30,7 @@ namespace delayqueue {
 struct LargeBodies {
   using Clock = std::chrono::steady_clock;
 
-  bool are_slow() const { return Clock::now() < until; }
+  bool are_slow() const { return can_size && Clock::now() < until; }
   void were_slow() { until = Clock::now() + kFor; }
 
   // Whether to log another warning: one a minute.
@@ -43,6 +43,7 @@ struct LargeBodies {
 
   static constexpr std::chrono::minutes kFor{10};
   Clock::time_point until{}, warns_at{};
+  bool can_size = true;  // false: this user may not read sizes, so only payloads that have failed are fetched alone
 };
 
 class BodyFetcher {

@@ -2,6 +2,8 @@
 
 #include "redis/connection.h"
 
+#include <delayqueue/error.h>
+
 #include <exception>
 #include <new>
 #include <utility>
@@ -29,7 +31,7 @@ LoneFetch::Result LoneFetch::fetch(const std::string& id, bool with_headers, End
     const std::unique_ptr<redis::Connection> connection = endpoint.connect_to_master();
     {
       const std::lock_guard lock(link.mutex);
-      if (link.cancelled) return result;
+      if (link.cancelled) throw ConnectionError("the fetch was cancelled");
       link.handle = connection->shutdown_handle();
     }
     redis::Pipeline pipeline(*connection);
@@ -47,6 +49,7 @@ LoneFetch::Result LoneFetch::fetch(const std::string& id, bool with_headers, End
     result.counts = true;
   } catch (const std::exception& e) {
     result.failure = e.what();
+    if (result.failure.empty()) result.failure = "an error without a text";
     result.counts = reads;
   }
   result.took = Clock::now() - begun;
