@@ -56,12 +56,12 @@ void ConsumerConnection::close() {
 
 void ConsumerConnection::succeeded() {
   if (reconnect_backoff_.is_failing()) {
-    reporter_.log(Severity::info,
-                  "Redis answers again at " + connection_->where() + "; it failed " +
-                      reconnect_backoff_.duration_text(Clock::now()),
-                  {connection_->where(), ""});
+    reporter_.recovered(this,
+                        "Redis answers again at " + connection_->where() + "; it failed " +
+                            reconnect_backoff_.duration_text(Clock::now()),
+                        {connection_->where(), ""});
   }
-  reconnect_backoff_.succeeded();
+  reconnect_backoff_.succeeded(Clock::now());
   works_ = true;
 }
 
@@ -69,8 +69,8 @@ void ConsumerConnection::failed(const std::exception& e) {
   works_ = false;
   reporter_.counters().failed(e.what());
   const auto since = connection_ == nullptr ? attempt_began_ : connection_->silent_since();
-  const auto line = reconnect_backoff_.failed(e.what(), pauses_after(e, std::nullopt), Clock::now(), since);
-  reporter_.log(line.severity, line.text, {connection_ == nullptr ? "" : connection_->where(), ""});
+  const std::string text = reconnect_backoff_.failed(e.what(), pauses_after(e, std::nullopt), Clock::now(), since);
+  reporter_.failed(this, text, reconnect_backoff_.is_new(), {connection_ == nullptr ? "" : connection_->where(), ""});
   durability_.close();
   connection_.reset();
 }

@@ -44,6 +44,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> sub
     }
   }
   if (queues_.size() > 1) own_reporter_.emplace(id_, options_);
+  for (ServedQueue& queue : queues_) queue.reporter.share_failures(common_reporter());
   const store::ConsumerEntry profile = profile_of(options_, queues_);
   for (ServedQueue& queue : queues_) {
     queue.profile = profile;

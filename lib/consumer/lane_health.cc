@@ -22,8 +22,8 @@ Purpose LaneHealth::purpose_in(Purpose round_trip, bool stopping) const {
 void LaneHealth::fail(const std::exception& e, const std::string& where, std::optional<milliseconds> lease) {
   works_ = false;
   partition_.queue.reporter.counters().failed(e.what());
-  const auto line = backoff_.failed(e.what(), pauses_after(e, lease), Clock::now());
-  partition_.log(line.severity, line.text, {where, ""});
+  const std::string text = backoff_.failed(e.what(), pauses_after(e, lease), Clock::now());
+  partition_.queue.reporter.failed(&partition_.queue, partition_.named(text), backoff_.is_new(), {where, ""});
 }
 
 void LaneHealth::read_success(const std::string& where, bool holds_back) {
@@ -32,11 +32,12 @@ void LaneHealth::read_success(const std::string& where, bool holds_back) {
   if (!joined_ || holds_back) return;
   if (!finished && (backoff_.is_failing() || requests_.under_way > 0)) return;
   if (backoff_.is_failing()) {
-    partition_.log(Severity::info,
-                   "Redis answers again at " + where + "; it failed " + backoff_.duration_text(Clock::now()),
-                   {where, ""});
+    partition_.queue.reporter.recovered(
+        &partition_.queue,
+        partition_.named("Redis answers again at " + where + "; it failed " + backoff_.duration_text(Clock::now())),
+        {where, ""});
   }
-  backoff_.succeeded();
+  backoff_.succeeded(Clock::now());
   works_ = true;
 }
 

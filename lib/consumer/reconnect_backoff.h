@@ -1,9 +1,8 @@
-// Failures in a row: the pause before the next attempt, and what to log when. For one thread.
+// Failures in a row: the pause before the next attempt, and the text for the log. For one thread.
 #pragma once
 
 #include "os/resources.h"
 
-#include <delayqueue/events.h>
 #include <delayqueue/types.h>
 
 #include <algorithm>
@@ -11,8 +10,8 @@
 #include <cstdint>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
+#include <utility>
 
 namespace delayqueue {
 
@@ -27,31 +26,25 @@ class ReconnectBackoff {
     milliseconds longest;
   };
 
-  struct Line {
-    Severity severity;
-    std::string text;
-  };
-
-  // Another attempt failed. A text is a warning the first time and after each minute, otherwise it is for debugging.
+  // Another attempt failed. Returns the text for the log: from the second failure on it has their duration and number.
   // `since`: of a first failure, when the server was last heard of, or expected to answer.
-  Line failed(const std::string& what, const Pauses& pauses, Clock::time_point now,
-              std::optional<Clock::time_point> since = std::nullopt) {
-    if (attempts_++ == 0) {
-      since_ = since.value_or(now);
-      warned_since_ = now;
+  std::string failed(const std::string& what, const Pauses& pauses, Clock::time_point now,
+                     std::optional<Clock::time_point> since = std::nullopt) {
+    if (!failing_ && now - healthy_since_ >= kHealth * pause_) {
+      attempts_ = 0;
+      pause_ = milliseconds(0);
     }
+    if (attempts_++ == 0) since_ = since.value_or(now);
+    failing_ = true;
     pause_ = std::min(std::max(2 * pause_, pauses.shortest), pauses.longest);
     next_ = now + pause_ - pause_ * std::uniform_int_distribution<int>(0, 50)(random_) / 100;
-    if (now - warned_since_ >= kWarnAgain) {
-      warned_.clear();
-      warned_since_ = now;
-    }
-    const bool is_warning = warned_.size() < kMostWarned && warned_.insert(without_numbers(what)).second;
-    return {is_warning ? Severity::warning : Severity::debug,
-            attempts_ == 1 ? what : what + " (" + duration_text(now) + ")"};
+    return is_new() ? what : what + " (" + duration_text(now) + ")";
   }
 
-  bool is_failing() const { return attempts_ > 0; }
+  bool is_failing() const { return failing_; }
+
+  // Whether the last failure was the first one, or the first after a time of health.
+  bool is_new() const { return attempts_ == 1; }
 
   // "for 12 s, 5 attempts".
   std::string duration_text(Clock::time_point now) const {
@@ -63,27 +56,19 @@ class ReconnectBackoff {
   // The time until the next attempt; not positive: now.
   Clock::duration left(Clock::time_point now) const { return is_failing() ? next_ - now : Clock::duration::zero(); }
 
-  void succeeded() {
-    attempts_ = 0;
-    pause_ = milliseconds(0);
-    warned_.clear();
+  // An attempt succeeded. The pause after a next failure is a short one only after a time of health: each attempt may
+  // succeed at first, and fail a moment later.
+  void succeeded(Clock::time_point now) {
+    if (std::exchange(failing_, false)) healthy_since_ = now;
   }
 
  private:
-  static constexpr std::chrono::minutes kWarnAgain{1};
-  static constexpr std::size_t kMostWarned = 8;  // different warnings a minute
-
-  // "no answer for 3001 ms" and "no answer for 3002 ms" are one warning.
-  static std::string without_numbers(std::string text) {
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    text.erase(std::remove_if(text.begin(), text.end(), is_digit), text.end());
-    return text;
-  }
+  static constexpr int kHealth = 10;  // times the last pause
 
   std::uint64_t attempts_ = 0;
   milliseconds pause_{0};
-  Clock::time_point since_, warned_since_, next_;
-  std::set<std::string> warned_;
+  bool failing_ = false;
+  Clock::time_point since_, next_, healthy_since_;
   std::minstd_rand random_{random_seed()};
 };
 

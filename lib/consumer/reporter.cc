@@ -22,6 +22,16 @@ Reporter::Reporter(const std::string& queue, const std::string& consumer, const 
 Reporter::Reporter(const std::string& consumer, const ConsumerOptions& options)
     : sink_({"", consumer}, options.logger, {}, false) {}
 
+void Reporter::failed(FailureLog::Source source, const std::string& text, bool is_new, const LogFields& about) const {
+  const bool warns = failures_->warns(source, text, is_new, FailureLog::Clock::now());
+  log(warns ? Severity::warning : Severity::debug, text, about);
+}
+
+void Reporter::recovered(FailureLog::Source source, const std::string& text, const LogFields& about) const {
+  const bool tells = failures_->tells_recovery(source, FailureLog::Clock::now());
+  log(tells ? Severity::info : Severity::debug, text, about);
+}
+
 void Reporter::promoted(const store::Promoted& promoted) {
   sink_.count(EventKind::ready, promoted.moved);
   sink_.event(EventKind::ready, promoted.ids);

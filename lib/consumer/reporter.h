@@ -7,12 +7,14 @@
 #include "consumer/prefetcher.h"
 #include "consumer/settler.h"
 #include "queue/event_sink.h"
+#include "queue/failure_log.h"
 #include "store/moves.h"
 
 #include <delayqueue/consumer.h>
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,14 @@ class Reporter {
   void log(Severity severity, const std::string& text, const LogFields& about = {}) const {
     sink_.log(severity, text, about);
   }
+
+  // Uses the FailureLog of another one, so that what concerns several queues floods no log.
+  void share_failures(const Reporter& other) { failures_ = other.failures_; }
+
+  // Logs a failure of a source: as a warning, or for debugging. `is_new`: see FailureLog.
+  void failed(FailureLog::Source source, const std::string& text, bool is_new, const LogFields& about) const;
+  // Logs that it is in order again, if its failure was a warning.
+  void recovered(FailureLog::Source source, const std::string& text, const LogFields& about) const;
 
   // The steps of a message, in their order.
   void promoted(const store::Promoted& promoted);
@@ -56,6 +66,7 @@ class Reporter {
   void event(EventKind kind, const std::vector<InFlightPtr>& deliveries);
 
   EventSink sink_;
+  std::shared_ptr<FailureLog> failures_ = std::make_shared<FailureLog>();
   Counters counters_;
   bool foreign_warned_ = false;
   std::chrono::steady_clock::time_point expired_warning_due_, damaged_warning_due_;

@@ -26,7 +26,10 @@ struct ServedPartition {
   const store::Keys& keys() const { return moves.keys(); }
 
   void log(Severity severity, const std::string& text, const LogFields& about = {}) const {
-    queue.reporter.log(severity, number == 0 ? text : "partition " + std::to_string(number) + ": " + text, about);
+    queue.reporter.log(severity, named(text), about);
+  }
+  std::string named(const std::string& text) const {
+    return number == 0 ? text : "partition " + std::to_string(number) + ": " + text;
   }
 
   ServedQueue& queue;

@@ -58,9 +58,9 @@ void VerdictDurability::read(const std::string& missing, const Verdicts& verdict
   below_ = !missing.empty();
   const LogFields about{connection_ == nullptr ? "" : connection_->where(), ""};
   if (below_) {
-    reporter_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing, about);
+    reporter_.failed(this, "verdicts are not as durable as asked for: " + missing, false, about);
   } else {
-    reporter_.log(Severity::info, "verdicts are as durable as asked for again", about);
+    reporter_.recovered(this, "verdicts are as durable as asked for again", about);
   }
 }
 

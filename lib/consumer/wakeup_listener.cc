@@ -15,6 +15,7 @@ constexpr const char* kBlockText = "5";
 constexpr const char* kShortBlockText = "0.1";     // while some queues are left out
 constexpr std::chrono::seconds kRefusedPause{10};  // a user without the right to block polls; retry rarely
 constexpr milliseconds kFirstPause{50};            // after a broken connection; doubles up to the patience
+constexpr int kHealth = 10;                        // a connection that lives for so many pauses ends the doubling
 
 }  // namespace
 
@@ -65,6 +66,7 @@ bool WakeupListener::is_opening() const {
 // Connects if there is no connection.
 bool WakeupListener::has_connected() {
   if (connection_ != nullptr) return true;
+  connected_at_ = Clock::now();
   if (!opening_) {
     connection_ = endpoint_.connect_to_master();
   } else if (opening_->is_started()) {
@@ -113,7 +115,7 @@ void WakeupListener::read(redis::Reply answer) {
   if (--unread_ > 0) return;
   if (is_refused_) return check_keys();
   waiting_ = false;
-  pause_ = milliseconds(0);
+  if (Clock::now() - connected_at_ >= kHealth * pause_) pause_ = milliseconds(0);
 }
 
 void WakeupListener::add_marker(const std::string& key, redis::Reply member, redis::Reply due) {

@@ -122,6 +122,7 @@ class WakeupListener {
   Clock::time_point refused_until_;
   Clock::time_point until_;       // the answer is late after this time
   Clock::time_point connect_at_;  // not before this time
+  Clock::time_point connected_at_;
 };
 
 }  // namespace delayqueue

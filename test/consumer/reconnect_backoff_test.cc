@@ -1,10 +1,14 @@
-// The pauses between a consumer's reconnects, and the severity of their log lines.
+// The pauses between a consumer's reconnects, and which failures are warnings.
 #include "consumer/reconnect_backoff.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "queue/failure_log.h"
 
 namespace delayqueue {
 namespace {
@@ -13,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr ReconnectBackoff::Pauses kPauses{50ms, 1000ms};
 
-TEST_CASE("backoff: pauses double up to a limit, with up to half of jitter, and start again after a success") {
+TEST_CASE("backoff: pauses double up to a limit, with up to half of jitter, and start again after a time of health") {
   const ReconnectBackoff::Clock::time_point now{};
   std::set<ReconnectBackoff::Clock::duration> last;
   for (int run = 0; run < 50; ++run) {
@@ -26,10 +30,14 @@ TEST_CASE("backoff: pauses double up to a limit, with up to half of jitter, and 
     }
     last.insert(backoff.left(now));
     CHECK(backoff.left(now + 1s) <= 0ms);
-    backoff.succeeded();
+    backoff.succeeded(now);
     CHECK(!backoff.is_failing());
-    backoff.failed("away", kPauses, now);
-    CHECK(backoff.left(now) <= 50ms);
+    CHECK(backoff.left(now) <= 0ms);
+    CHECK(backoff.failed("away", kPauses, now + 9s) == "away (for 9000 ms, 8 attempts)");
+    CHECK(backoff.left(now + 9s) >= 500ms);
+    backoff.succeeded(now + 10s);
+    CHECK(backoff.failed("away", kPauses, now + 20s) == "away");
+    CHECK(backoff.left(now + 20s) <= 50ms);
   }
   CHECK(last.size() > 5);  // the jitter differs
 }
@@ -46,37 +54,107 @@ TEST_CASE("backoff: a refusal has longer pauses from the first on, and an outage
   CHECK(backoff.left(now) <= 1000ms);
 }
 
-TEST_CASE("backoff: a lasting failure warns once a minute, with its duration and number of attempts") {
+TEST_CASE("backoff: from the second failure on the text has their duration and number") {
+  const ReconnectBackoff::Clock::time_point now{};
   ReconnectBackoff backoff;
-  ReconnectBackoff::Clock::time_point now{};
-  const auto first = backoff.failed("no answer for 3001 ms", kPauses, now);
-  CHECK(first.severity == Severity::warning);
-  CHECK(first.text == "no answer for 3001 ms");
-  int warnings = 0;
-  for (int second = 1; second <= 180; ++second) {
-    const auto line = backoff.failed("no answer for 3002 ms", kPauses, now + std::chrono::seconds(second));
-    if (line.severity == Severity::warning) ++warnings;
-    if (second == 60) {
-      CHECK(line.severity == Severity::warning);
-      CHECK(line.text == "no answer for 3002 ms (for 60 s, 61 attempts)");
-    }
-  }
-  CHECK(warnings == 3);
+  CHECK(backoff.failed("no answer", kPauses, now) == "no answer");
+  CHECK(backoff.is_new());
+  CHECK(backoff.failed("no answer", kPauses, now + 60s) == "no answer (for 60 s, 2 attempts)");
+  CHECK(!backoff.is_new());
 }
 
-TEST_CASE("backoff: a new error text warns at once, alternating texts warn once each, and warnings are limited") {
+TEST_CASE("backoff: attempts that succeed for a moment each do not follow each other without pauses") {
   ReconnectBackoff backoff;
-  const ReconnectBackoff::Clock::time_point now{};
-  CHECK(backoff.failed("away", kPauses, now).severity == Severity::warning);
-  for (int i = 0; i < 5; ++i) {
-    CHECK((backoff.failed("refused", kPauses, now).severity == Severity::warning) == (i == 0));
-    CHECK(backoff.failed("away", kPauses, now).severity == Severity::debug);
+  ReconnectBackoff::Clock::time_point now{};
+  for (const milliseconds life : {1ms, 100ms, 500ms, 1500ms, 1900ms}) {
+    CAPTURE(life.count());
+    const auto end = now + 60s;
+    int attempts = 0;
+    for (; now < end; ++attempts) {
+      backoff.succeeded(now);
+      now += life;
+      backoff.failed("closed", kPauses, now);
+      now += std::chrono::duration_cast<milliseconds>(backoff.left(now)) + 1ms;
+    }
+    CHECK(attempts < 150);
   }
-  int loud = 0;
-  for (char c = 'a'; c <= 'z'; ++c) loud += backoff.failed({c}, kPauses, now).severity == Severity::warning;
-  CHECK(loud == 6);
-  backoff.succeeded();
-  CHECK(backoff.failed("away", kPauses, now).severity == Severity::warning);
+}
+
+struct Lines {
+  int first = 0;       // in the first minute
+  int most_later = 0;  // in each later one
+};
+
+// Calls `fail` every `interval`, for ten minutes, with the time; it returns the number of its lines.
+template <class Fail>
+Lines lines_of(milliseconds interval, Fail fail) {
+  Lines lines;
+  std::vector<int> minutes(10);
+  for (milliseconds at{0}; at < 10min; at += interval) {
+    minutes[at / 1min] += fail(FailureLog::Clock::time_point(1h + at));
+  }
+  return {minutes[0], *std::max_element(minutes.begin() + 1, minutes.end())};
+}
+
+TEST_CASE("failure log: a lasting failure warns at once, and then once a minute, also if it succeeds between") {
+  for (const bool succeeds : {false, true}) {
+    CAPTURE(succeeds);
+    FailureLog log;
+    int count = 0;
+    const Lines lines = lines_of(50ms, [&](FailureLog::Clock::time_point now) {
+      ++count;
+      const bool warns = log.warns(&log, "no answer for " + std::to_string(count) + " ms", count == 1, now);
+      return (warns ? 1 : 0) + (succeeds && log.tells_recovery(&log, now + 1ms) ? 1 : 0);
+    });
+    CHECK(lines.first == (succeeds ? 2 : 1));
+    CHECK(lines.most_later == (succeeds ? 2 : 1));
+  }
+}
+
+TEST_CASE("failure log: at most 10 lines in the first minute and 2 in each later one, for any mix of failures") {
+  for (const milliseconds interval : {20ms, 700ms, 5000ms, 25'000ms}) {
+    for (const std::size_t sources : {1, 3, 300}) {
+      for (const std::size_t texts : {1, 3, 1000}) {
+        for (const bool heals : {false, true}) {
+          CAPTURE(interval.count());
+          CAPTURE(sources);
+          CAPTURE(texts);
+          CAPTURE(heals);
+          FailureLog log;
+          std::vector<char> all(sources);
+          std::size_t count = 0;
+          const Lines lines = lines_of(interval, [&](FailureLog::Clock::time_point now) {
+            const char* const source = &all[count % sources];
+            const bool warns = log.warns(source, std::string(1 + count % texts, 'x'), heals, now);
+            ++count;
+            return (warns ? 1 : 0) + (log.tells_recovery(source, now + 1ms) ? 1 : 0);
+          });
+          CHECK(lines.first >= 1);
+          CHECK(lines.first <= 10);
+          CHECK(lines.most_later >= 1);
+          CHECK(lines.most_later <= 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("failure log: a new failure is a warning at once: another text, another source, or after a time of health") {
+  const FailureLog::Clock::time_point now(1h);
+  FailureLog log;
+  const int other = 0;
+  CHECK(log.warns(&log, "away", true, now));
+  CHECK_FALSE(log.warns(&log, "away", false, now + 1s));
+  CHECK(log.warns(&log, "refused", false, now + 2s));
+  CHECK(log.warns(&other, "away", true, now + 3s));
+  CHECK(log.tells_recovery(&log, now + 4s));
+  CHECK_FALSE(log.tells_recovery(&log, now + 5s));
+  CHECK(log.warns(&log, "away", true, now + 20s));
+  CHECK(log.tells_recovery(&other, now + 21s));
+  CHECK_FALSE(log.warns(&log, "away", false, now + 59s));
+  CHECK(log.warns(&log, "away", false, now + 61s));
+  CHECK(log.warns(&log, "away", true, now + 10min));
+  CHECK(log.warns(&log, "refused", false, now + 10min));
 }
 
 }  // namespace

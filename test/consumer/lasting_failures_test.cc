@@ -1,0 +1,162 @@
+// A failure that lasts floods neither the log nor the server, also if attempts succeed for a moment each.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/answers.h"
+#include "support/ledger.h"
+#include "support/proxy.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::FaultProxy;
+using test::kPatience;
+using test::Lines;
+using test::Queue;
+using test::quick;
+using test::World;
+
+constexpr std::chrono::seconds kSpan{3};
+
+// What fails, from begin() on. repeat() is called every few milliseconds, if there is one.
+struct Failure {
+  std::string name;
+  std::function<void(World&, FaultProxy&, const std::vector<std::string>& bases)> begin;
+  std::function<void(World&, FaultProxy&)> repeat = nullptr;
+  milliseconds every = 20ms;
+  bool reports = true;  // false: the consumer goes on without what is refused
+};
+
+void set_rules(World& world, const std::vector<std::string>& rules) {
+  std::vector<std::string> words = {"ACL", "SETUSER", "worker"};
+  words.insert(words.end(), rules.begin(), rules.end());
+  REQUIRE(world.admin.cmd(words) == "OK");
+}
+
+void nothing(World& /*world*/, FaultProxy& /*proxy*/, const std::vector<std::string>& /*bases*/) {}
+
+Failure revoked(const std::string& rule, bool reports = true) {
+  return {"NOPERM " + rule, [rule](World& world, FaultProxy&, const auto&) { set_rules(world, {rule}); }, nullptr, 20ms,
+          reports};
+}
+
+Failure setting(const std::string& option, const std::string& value) {
+  return {option, [=](World& world, FaultProxy&, const auto&) {
+            test::set_config(world.admin, option, value);
+            world.end_connections();
+          }};
+}
+
+Failure links_of(milliseconds life) {
+  return {"links of " + std::to_string(life.count()) + " ms", nothing, [](World&, FaultProxy& proxy) { proxy.cut(); },
+          life};
+}
+
+std::vector<Failure> all_failures() {
+  return {
+      revoked("-evalsha"),
+      revoked("-unlink", false),
+      revoked("-bzpopmin", false),
+      revoked("-zpopmin", false),
+      revoked("-hscan", false),
+      revoked("-@all"),
+      setting("min-replicas-to-write", "1"),
+      setting("maxclients", "1"),
+      {"WRONGTYPE",
+       [](World& world, FaultProxy&, const auto& bases) {
+         for (const std::string& base : bases) {
+           world.admin.cmd({"DEL", base + ":retry"});
+           world.admin.cmd({"SET", base + ":retry", "text"});
+         }
+       }},
+      {"READONLY",
+       [](World& world, FaultProxy&, const auto&) {
+         REQUIRE(world.admin.cmd({"REPLICAOF", "127.0.0.1", "1"}) == "OK");
+       }},
+      {"WRONGPASS",
+       [](World& world, FaultProxy&, const auto&) {
+         set_rules(world, {"resetpass", ">other"});
+         world.end_connections();
+       }},
+      {"nothing listens",
+       [](World&, FaultProxy& proxy, const auto&) {
+         proxy.refuse(true);
+         proxy.cut();
+       }},
+      {"silence", [](World&, FaultProxy& proxy, const auto&) { proxy.black_hole(true); }},
+      {"replies are lost", nothing, [](World&, FaultProxy& proxy) { proxy.drop_replies(1); }, 30ms},
+      {"connections are killed", nothing, [](World& world, FaultProxy&) { world.end_connections(); }, 20ms},
+      links_of(30ms),
+      links_of(500ms),
+  };
+}
+
+TEST_CASE("lasting failures: few lines in the log and few connections, with one queue, several, and partitions") {
+  for (const Failure& failure : all_failures()) {
+    CAPTURE(failure.name);
+    World world;
+    FaultProxy proxy(world.server.socket(), FaultProxy::Via::unix_socket);
+    std::deque<Queue> queues;
+    for (int i = 0; i < 5; ++i) queues.emplace_back(world.server.url());
+    queues.back().admin.set_partitions(8);
+    std::deque<Lines> lines(3);
+    std::vector<test::ConsumerPtr> consumers;
+    const auto options = [&](Lines& log) {
+      ConsumerOptions all = quick(4);
+      all.connection.connect_timeout = all.connection.command_timeout = 500ms;
+      all.connection.user = "worker";
+      all.connection.password = "pw";
+      all.logger = log.logger();
+      return all;
+    };
+    const std::string at = "unix://" + proxy.address();
+    const Handler handler = [](const Message&) { return ack(); };
+    consumers.emplace_back(new Consumer(at, queues[0].name, handler, options(lines[0])));
+    consumers.emplace_back(new Consumer(
+        at, {{queues[1].name, handler}, {queues[2].name, handler}, {queues[3].name, handler}}, options(lines[1])));
+    consumers.emplace_back(new Consumer(at, queues[4].name, handler, options(lines[2])));
+    for (const auto& consumer : consumers) consumer->start();
+    for (Queue& queue : queues) queue.producer.send_batch(std::vector<std::string>(20, "x"));
+    for (Queue& queue : queues) REQUIRE(eventually([&] { return queue.inspector.counts().ready == 0; }, kPatience));
+    SendOptions soon;
+    soon.delay = 200ms;  // so that there is something to move
+    for (Queue& queue : queues) queue.producer.send_batch(std::vector<std::string>(20, "y"), soon);
+    std::vector<std::size_t> before;
+    std::vector<std::uint64_t> connects;
+    for (const Lines& log : lines) before.push_back(log.count(Severity::info));
+    for (const auto& consumer : consumers) connects.push_back(consumer->stats().connects);
+
+    std::vector<std::string> bases;
+    for (const Queue& queue : queues) bases.push_back(queue.base);
+    failure.begin(world, proxy, bases);
+    const auto end = std::chrono::steady_clock::now() + kSpan;
+    while (std::chrono::steady_clock::now() < end) {
+      if (failure.repeat) failure.repeat(world, proxy);
+      std::this_thread::sleep_for(failure.every);
+    }
+    for (std::size_t i = 0; i < consumers.size(); ++i) {
+      CAPTURE(i);
+      CHECK(lines[i].count(Severity::info) - before[i] <= 10);
+      CHECK(consumers[i]->stats().connects - connects[i] <= 12);
+      if (failure.reports) CHECK(lines[i].count() >= 1);
+      if (failure.reports) CHECK(consumers[i]->stats().errors >= 1);
+    }
+    proxy.cut();
+    for (const auto& consumer : consumers) consumer->request_stop();
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue
