@@ -26,7 +26,8 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
     : partition_(queue, partition),
       number_(number),
       handlers_(handlers),
-      timers_(queue.options.poll_interval, queue.options.reconnect_grace, queue.options.processing_timeout),
+      timers_(queue.options.poll_interval, queue.options.reconnect_grace, queue.options.processing_timeout,
+              queue.options.lease),
       wakeups_(partition_),
       lease_keeper_(queue.options.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(queue.options.backoff, [this](const auto& outcome) { on_settled(outcome); }),
@@ -74,11 +75,12 @@ void Lane::add_join(RoundTrip& round_trip, bool probes) {
   round_trip.then([this] {
     if (requests().refused != nullptr) return;
     health_.join();
-    timers_.connected();
+    timers_.connected(Clock::now());
   });
 }
 
 void Lane::leave() {
+  timers_.disconnected(Clock::now());
   health_.leave();
   copies_.leave();
   registration_.leave();
@@ -239,6 +241,7 @@ void Lane::add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has
 }
 
 void Lane::on_reclaimed(const store::Reclaimed& reclaimed) {
+  timers_.reclaimed(Clock::now());
   const milliseconds poll = timers_.poll_interval();
   const auto wait = reclaimed.moved == store::kReclaimBatch ? milliseconds(0) : poll;
   timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(poll)));

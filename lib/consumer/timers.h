@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 namespace delayqueue {
 
@@ -14,14 +16,37 @@ class Timers {
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  Timers(milliseconds poll_interval, milliseconds reconnect_grace, milliseconds processing_timeout)
-      : poll_interval_(poll_interval), grace_(reconnect_grace), processing_timeout_(processing_timeout) {}
+  Timers(milliseconds poll_interval, milliseconds reconnect_grace, milliseconds processing_timeout, milliseconds lease)
+      : poll_interval_(poll_interval),
+        grace_(reconnect_grace),
+        processing_timeout_(processing_timeout),
+        outage_(lease / 2) {}
 
   // A new connection: everything is due. During the grace, leases that ended are left alone: their owners may have lost
-  // the same server, and need time to renew them.
-  void connected() {
-    grace_end_ = Clock::now() + grace_;
+  // the same server, and need time to renew them. The grace is time with a connection: links that are shorter than it
+  // add up. It begins again only after an outage in which leases may have ended that are renewed in time; and a few
+  // times at most before ended leases are taken back, or with such links no ended lease would ever be taken back.
+  void connected(Time now) {
+    const bool is_outage = !answered_ || now - *answered_ >= outage_;
+    if (is_outage && graces_ < kMostGraces) {
+      grace_left_ = grace_;
+      ++graces_;
+    }
+    grace_end_ = now + grace_left_;
+    connected_ = true;
+    answered_ = now;
     all_due();
+  }
+
+  // The server has answered an unack2retry.
+  void reclaimed(Time now) {
+    answered_ = now;
+    if (!reclaims_only_backoffs(now)) graces_ = 0;
+  }
+
+  // The connection was lost.
+  void disconnected(Time now) {
+    if (std::exchange(connected_, false)) grace_left_ = std::max(grace_end_ - now, Clock::duration::zero());
   }
 
   void all_due() { promote_ = reclaim_ = Time(); }
@@ -64,9 +89,16 @@ class Timers {
   Time next() const { return more_due_ ? Time() : std::min(promote_, reclaim_); }
 
  private:
+  static constexpr int kMostGraces = 3;
+
   milliseconds poll_interval_;
   const milliseconds grace_;
   const milliseconds processing_timeout_;
+  const Clock::duration outage_;   // without an answer; leases are renewed when a third of them has passed
+  Clock::duration grace_left_{0};  // while there is no connection
+  int graces_ = 0;                 // that began since ended leases were taken back
+  std::optional<Time> answered_;
+  bool connected_ = false;
   Time promote_, reclaim_, grace_end_, overrun_;
   bool more_due_ = false;
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
@@ -235,6 +236,30 @@ TEST_CASE("reconnect_grace: a consumer that just connected does not reclaim ende
   CHECK(ledger.reaches(2));
   CHECK(std::chrono::steady_clock::now() - begin >= 900ms);
   CHECK(ledger.payloads() == std::vector<std::string>{"new", "x"});
+}
+
+TEST_CASE("reconnect_grace: a consumer whose links are shorter than it takes ended leases back, too") {
+  for (const milliseconds life : {400ms, 1500ms}) {
+    CAPTURE(life.count());
+    Queue queue;
+    for (const std::string& id : {queue.send("a"), queue.send("b"), queue.send("c")}) {
+      test::redis().cmd({"LREM", queue.base + ":ready", "0", id});
+      test::redis().cmd({"ZADD", queue.base + ":unack", "1000000000.123456", id});
+    }
+    test::FaultProxy proxy(test::server().socket(), test::FaultProxy::Via::unix_socket);
+    ConsumerOptions options = quick();
+    options.reconnect_grace = 2s;
+    Ledger ledger;
+    const test::ConsumerPtr consumer(new Consumer(proxy.url(), queue.name, ledger.watch(), options));
+    std::atomic<bool> over{false};
+    std::thread cuts([&] {
+      for (; !over; proxy.cut()) std::this_thread::sleep_for(life);
+    });
+    consumer->start();
+    CHECK(eventually([&] { return ledger.size() == 3; }, 40s));
+    over = true;
+    cuts.join();
+  }
 }
 
 TEST_CASE("reconnect_grace: it does not delay a message that the new consumer itself nacked") {
