@@ -1,6 +1,7 @@
 #include "inspector/integrity_check.h"
 
 #include "redis/escaped.h"
+#include "store/layout.h"
 #include "store/queries.h"
 
 #include <algorithm>
@@ -168,6 +169,8 @@ const char* to_string(Problem problem) {
       return "invalid_time";
     case Problem::invalid_total:
       return "invalid_total";
+    case Problem::invalid_setting:
+      return "invalid_setting";
     case Problem::wrong_type:
       return "wrong_type";
     case Problem::expired:
@@ -260,6 +263,7 @@ CheckReport check_partitions(Partitions& partitions, const CheckOptions& options
 CheckReport IntegrityCheck::run() {
   if (!check_types()) return std::move(report_);
   if (has_stats_) check_totals();
+  check_settings();
   plan();
   std::size_t refused = 0;
   for (const Collection collection : kScans) {
@@ -328,6 +332,25 @@ void IntegrityCheck::check_totals() {
       pipeline.reply(0);
     });
   } while (cursor != "0");
+}
+
+// Reports settings that count as absent. They fail no move: clients write those of the layout again.
+void IntegrityCheck::check_settings() {
+  const std::vector<std::string> invalid =
+      shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::invalid_settings(pipeline, keys()); });
+  for (const std::string& field : invalid) {
+    report({Problem::invalid_setting, field,
+            "a field of " + keys().settings + ": has a value that no client writes, and counts as absent", "removed",
+            options_.repair});
+  }
+  if (!options_.repair || invalid.empty()) return;
+  shared_connection_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    pipeline.command("HDEL").key(keys().settings);
+    for (const std::string& field : invalid) pipeline.arg(field);
+    pipeline.run();
+    pipeline.reply(0);
+  });
 }
 
 // Adds up the number of steps, for the progress.

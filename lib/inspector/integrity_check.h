@@ -42,6 +42,7 @@ class IntegrityCheck {
 
   bool check_types();
   void check_totals();
+  void check_settings();
   void plan();
   void scan(store::Collection collection);
   void note_unexamined(const Error& error);

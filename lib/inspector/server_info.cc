@@ -74,7 +74,8 @@ ServerInfo read_server_info(redis::Connection& connection) {
   info.memory = fields.number<std::uint64_t>("used_memory");
   info.memory_limit = fields.number<std::uint64_t>("maxmemory");
   info.eviction = fields["maxmemory_policy"];
-  if (fields.has("aof_enabled")) info.append_only = fields["aof_enabled"] == "1" ? "yes" : "no";
+  if (fields.has("aof_enabled") && fields["loading"] != "1")
+    info.append_only = fields["aof_enabled"] == "1" ? "yes" : "no";
   info.fsync = fields["appendfsync"];
   info.snapshots = fields["save"];
   if (info.mode == "cluster") info.full_coverage = fields["cluster-require-full-coverage"];

@@ -60,7 +60,8 @@ void memory(const InfoFields& info, std::vector<Risk>& risks) {
 
 void persistence(const InfoFields& info, std::vector<Risk>& risks) {
   const bool has_file = info["aof_enabled"] == "1";
-  if (info["aof_enabled"] == "0") {
+  // While Redis loads its data, aof_enabled is 0 with an append-only file, too.
+  if (info["aof_enabled"] == "0" && info["loading"] != "1") {
     const std::string save = info["save"];
     const std::string lost = !info.has("save") ? ": a crash of Redis loses all writes after the last snapshot, or all"
                              : save.empty()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 
 namespace delayqueue::store {
@@ -12,14 +13,14 @@ namespace {
 
 using redis::Reply;
 
-// As layout.lua reads it: 0 unless it is a number of at most 16 digits.
+// As layout.lua reads it: 0 unless it is a number below 2^53.
 std::int64_t number_of(Reply reply) {
   if (reply.is_nil()) return 0;
   const std::string_view text = reply.text();
   std::int64_t number = 0;
   if (text.size() > 16 || text.find_first_not_of("0123456789") != std::string_view::npos) return 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+  return number < kNoGeneration ? number : 0;
 }
 
 Layout layout_of(std::int64_t generation, std::int64_t partitions, std::int64_t top) {
@@ -34,6 +35,20 @@ Layout layout_of(std::int64_t generation, std::int64_t partitions, std::int64_t 
 }
 
 Layout as_fields(Reply reply) { return layout_of(number_of(reply[0]), number_of(reply[1]), number_of(reply[2])); }
+
+constexpr const char* kNumberSettings[] = {"generation", "partitions", "top", "pause"};
+
+std::vector<std::string> as_invalid(Reply reply) {
+  std::vector<std::string> invalid;
+  for (std::size_t i = 0; i < std::size(kNumberSettings); ++i) {
+    const std::int64_t number = number_of(reply[i]);
+    const bool partitions = i == 1 || i == 2;  // the other two are generations
+    const bool possible = number > 0 && (!partitions || number <= kMostPartitions) &&
+                          (i != 1 || is_partition_count(static_cast<unsigned>(number)));
+    if (!reply[i].is_nil() && !possible) invalid.emplace_back(kNumberSettings[i]);
+  }
+  return invalid;
+}
 
 bool as_any(Reply reply) { return reply.integer() > 0; }
 
@@ -68,6 +83,12 @@ bool is_partition_count(unsigned partitions) {
 Answer<Layout> read_layout(Pipeline& pipeline, const Keys& keys) {
   pipeline.command("HMGET").key(keys.settings).arg("generation").arg("partitions").arg("top");
   return {pipeline, as_fields};
+}
+
+Answer<std::vector<std::string>> invalid_settings(Pipeline& pipeline, const Keys& keys) {
+  pipeline.command("HMGET").key(keys.settings);
+  for (const char* field : kNumberSettings) pipeline.arg(field);
+  return {pipeline, as_invalid};
 }
 
 Answer<bool> has_messages(Pipeline& pipeline, const Keys& keys) {

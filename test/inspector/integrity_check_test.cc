@@ -204,6 +204,23 @@ TEST_CASE("check: headers without a message leave the report clean") {
   CHECK(queue.empty());
 }
 
+TEST_CASE("check: settings that count as absent are reported, and a repair removes them") {
+  Queue queue;
+  queue.producer.send("x");
+  const std::string key = queue.base + ":settings";
+  redis().cmd(
+      {"HSET", key, "generation", "9007199254740992", "partitions", "3", "top", "257", "pause", "9999999999999999"});
+  CheckOptions options;
+  options.recheck_after = 0ms;
+  const CheckReport report = queue.admin.check(options);
+  CHECK(report.counts.at(Problem::invalid_setting) == 4);
+  CHECK_FALSE(report.clean());
+  options.repair = true;
+  CHECK(queue.admin.check(options).repaired == 4);
+  CHECK(redis().cmd({"EXISTS", key}) == 0);
+  CHECK(queue.admin.check(options).clean());
+}
+
 TEST_CASE("check: the probe among the statistics is no finding, and a repair leaves it there") {
   Queue queue;
   queue.producer.send("x");

@@ -111,6 +111,9 @@ void produce(Guarded& guarded, const std::string& user, const QueueOptions& queu
   must(producer.send("x", later).created);
   later.id = store::new_ids(1).front();
   must(producer.send(std::string(100'000, 'x'), later).created);
+  SendOptions for_ever;
+  for_ever.id = store::new_ids(1).front();
+  must(producer.send(std::string(100'000, 'x'), for_ever).created);
   must(producer.send_batch({"a", "b"}).size() == 2);
   must(producer.send(std::string(100'000, 'x')).created);
   must(producer.reschedule(seeds.retry("y"), when) == Moved::moved);

@@ -151,6 +151,34 @@ TEST_CASE("risks: each is returned by server(), and logged once per process by a
   }
 }
 
+TEST_CASE("risks: while Redis loads its append-only file, nothing is said about persistence") {
+  // While it loads, Redis delays each command of the file, and answers others every 1,024 commands.
+  PrivateServer own = test::server_with({"--appendonly", "yes", "--appendfsync", "always", "--save", "",
+                                         "--aof-use-rdb-preamble", "no", "--key-load-delay", "500"});
+  Redis(own.socket()).cmd({"EVAL", "for i = 1, 8000 do redis.call('SET', 'k' .. i, 'x') end", "0"});
+  own.kill();
+  std::thread starting([&] { own.restart(); });
+  bool seen = false;
+  CHECK(eventually(
+      [&] {
+        try {
+          seen = has(Redis(own.socket()).cmd({"INFO", "persistence"}).text, "loading:1");
+        } catch (const std::exception&) {  // it does not listen yet
+        }
+        return seen;
+      },
+      kPatience));
+  if (seen) {
+    redis::Address address;
+    address.path = own.socket();
+    ConnectionOptions patient;
+    patient.connect_timeout = patient.command_timeout = kPatience;
+    redis::Connection connection(address, {{}, {}, "test", 0}, patient);
+    CHECK(texts(find_risks(connection), RiskKind::persistence).empty());
+  }
+  starting.join();
+}
+
 // The value that Redis compares with maxmemory.
 long long used_memory(Redis& client) {
   return std::stoll(test::info("memory", "used_memory", client)) -

@@ -156,6 +156,8 @@ TEST_CASE("layout: fields that no layout can have count as absent, for the scrip
       {"5", "4", "256", {5, 4, 256}},
       {"5", controls, "x", {0, 1, 1}},
       {"9007199254740990", "4", "4", {9'007'199'254'740'990, 4, 4}},
+      {"9007199254740992", "4", "8", {0, 1, 8}},  // 2^53
+      {"9999999999999999", "4", "8", {0, 1, 8}},
   };
   for (const Stored& row : rows) {
     CAPTURE(row.generation);
@@ -170,6 +172,19 @@ TEST_CASE("layout: fields that no layout can have count as absent, for the scrip
     CHECK(copy.read().partitions == 2);
     CHECK(copy.read().top == std::max(row.read.top, 2U));
   }
+}
+
+TEST_CASE("layout: after a generation that none can follow, a setting is refused with advice, and changes nothing") {
+  Copy copy;
+  copy.put("9007199254740991", "4", "8");
+  const Layout before = copy.read();
+  try {
+    copy.set(before, 8);
+    FAIL("it was set");
+  } catch (const ReplyError& e) {
+    CHECK(std::string(e.what()).find("delete its field generation") != std::string::npos);
+  }
+  CHECK(copy.read() == before);
 }
 
 TEST_CASE("layout: the other fields of the settings stay") {

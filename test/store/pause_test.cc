@@ -133,13 +133,24 @@ TEST_CASE("pause: a copy replaces an earlier state, and is dropped if the partit
 }
 
 TEST_CASE("pause: a generation that no pause can have counts as absent") {
-  for (const char* wrong : {"", "x", "-1", "1.5", "1e9", "12345678901234567"}) {
+  for (const char* wrong : {"", "x", "-1", "1.5", "1e9", "12345678901234567", "9007199254740992", "9999999999999999"}) {
     PausedPartition other;
     other.put(wrong);
     CAPTURE(wrong);
     CHECK(other.read().generation == -1);
     CHECK(other.copy(of_generation(paused(), 0)).generation == 0);
+    other.put(wrong);
+    CHECK(other.set(paused()).paused);
+    CHECK_FALSE(other.set({}).paused);
+    CHECK_FALSE(other.read().paused);
   }
+}
+
+TEST_CASE("pause: after a generation that none can follow, a pause is refused with advice, and changes nothing") {
+  PausedPartition home;
+  home.put("9007199254740991");
+  CHECK(test::thrown([&] { home.set(paused()); }).find("delete its field pause") != std::string::npos);
+  CHECK_FALSE(home.read().paused);
 }
 
 TEST_CASE("pause: one of a program that knows no generations is read without one, also if its key is no string") {

@@ -226,6 +226,13 @@ MessageInfo message_in(const std::string& line) {
   if (!message.retries && message.state != State::dead) throw BadLine("retries: missing");
   message.reason = bytes(object, "reason").value_or("");
   if (const auto ttl = number(object, "ttl_ms", kMostMs)) message.ttl = milliseconds(*ttl);
+  // The TTL counts from the import. A minute less, since the clock of Redis, by which the message is due, may differ.
+  if (message.ttl && message.state == State::pending &&
+      *message.ttl < *message.at - std::chrono::system_clock::now() - std::chrono::minutes(1)) {
+    throw BadLine("ttl_ms: " + std::to_string(message.ttl->count()) +
+                  " ends before the message is due, so it would never be delivered; give it at least the time until " +
+                  "\"at\", or leave it out");
+  }
   message.partition = static_cast<unsigned>(number(object, "partition", kMostPartition).value_or(0));
   message.headers = headers_in(object).value_or(delayqueue::Headers());
   auto payload = bytes(object, "payload");

@@ -26,6 +26,7 @@ enum class Problem {
   invalid_time,       // the due time, or the time it became a dead letter, is not from 1970 to 2199
   foreign,            // an id that is not a UUID: another program wrote it
   invalid_total,      // a statistic with an invalid value or an unknown name; no call fails because of it
+  invalid_setting,    // a layout or pause with a value that no client writes: it counts as absent
   wrong_type,         // a key of the queue has another type: another program uses it
   invalid_headers,    // headers that cannot be read: the message is delivered without. No repair removes them
   expired,            // the payload is missing, as after the end of a TTL: the message cannot be delivered
