@@ -246,7 +246,9 @@ TEST_CASE("ACL: with the documented rules everything works, for each role and fo
       Guarded guarded;
       CHECK(thrown([&] { work(guarded, user); }) == "nothing");
       for (const std::string& object : guarded.refused()) {
-        CHECK_MESSAGE((is_optional(object) || (role == "producer" && object == "sadd")), object);
+        // Without these two, the queue is not in the list of queues, and wake-ups of partitions come one by one.
+        const bool optional = role == "producer" ? object == "sadd" : role == "consumer" && object == "zpopmin";
+        CHECK_MESSAGE((is_optional(object) || optional), object);
       }
     }
   }
