@@ -70,11 +70,13 @@ void Reporter::settled(const Settler::Outcome& outcome) {
   event(EventKind::dead_lettered, outcome.dead_lettered);
 }
 
-// A delivery in doubt was most likely settled, and its message is gone because of that.
+// A delivery in doubt was most likely settled, and its message is gone because of that. An outage may cost thousands of
+// leases, so not each of them is a warning.
 void Reporter::lost(const InFlightMessage& delivery) {
   if (delivery.in_doubt) return;
   ++counters_.leases_lost;
-  log(Severity::warning,
+  const bool warns = failures_->warns(&counters_, "lost", true, FailureLog::Clock::now());
+  log(warns ? Severity::warning : Severity::debug,
       "lost the lease of " + redis::escaped(delivery.message.id()) + ": another consumer may have it",
       {"", delivery.message.id()});
 }

@@ -4,6 +4,7 @@
 #include "producer/send_counters.h"
 #include "producer/spreader.h"
 #include "queue/event_sink.h"
+#include "queue/failure_log.h"
 #include "queue/go_events.h"
 #include "queue/option_checks.h"
 #include "queue/server_risks.h"
@@ -12,6 +13,7 @@
 
 #include <atomic>
 #include <deque>
+#include <mutex>
 #include <stdexcept>
 
 namespace delayqueue {
@@ -62,6 +64,8 @@ class Producer::Impl {
   const ProducerOptions options_;
   EventSink event_sink_;
   std::atomic<bool> risks_logged_{false};
+  std::mutex failures_mutex_;  // guards failures_
+  FailureLog failures_;
   SendCounters counters_;
   Spreader spreader_;
   AsyncSender async_sender_;  // last: its thread uses all members above
@@ -190,7 +194,11 @@ void Producer::Impl::publish(SharedConnection& shared_connection, std::size_t cr
       pipeline.reply(0);
     });
   } catch (const std::exception& e) {  // the messages are sent; only the event is missing
-    event_sink_.log(Severity::warning, std::string("cannot publish an event: ") + e.what());
+    const std::string text = std::string("cannot publish an event: ") + e.what();
+    std::unique_lock lock(failures_mutex_);
+    const bool warns = failures_.warns(this, text, false, FailureLog::Clock::now());
+    lock.unlock();
+    event_sink_.log(warns ? Severity::warning : Severity::debug, text);
   }
 }
 

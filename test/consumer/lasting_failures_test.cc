@@ -158,5 +158,46 @@ TEST_CASE("lasting failures: few lines in the log and few connections, with one 
   }
 }
 
+TEST_CASE("lasting failures: an outage that costs hundreds of leases is not a line for each") {
+  FaultProxy proxy(test::server().socket(), FaultProxy::Via::unix_socket);
+  Queue queue;
+  Lines lines;
+  test::Gate gate;
+  ConsumerOptions options = quick(100);
+  options.lease = 500ms;
+  options.connection.command_timeout = 300ms;
+  options.logger = lines.logger();
+  const Handler waits = [&](const Message&) {
+    gate.pass();
+    return ack();
+  };
+  const test::ConsumerPtr consumer(new Consumer(proxy.url(), queue.name, waits, options));
+  consumer->start();
+  queue.producer.send_batch(std::vector<std::string>(100, "x"));
+  REQUIRE(eventually([&] { return queue.inspector.counts().unack == 100; }, kPatience));
+  proxy.refuse(true);
+  proxy.cut();
+  const auto other = queue.consumer([](const Message&) { return ack(); }, quick(4));
+  other->start();
+  REQUIRE(eventually([&] { return other->stats().acked == 100; }, kPatience));
+  proxy.refuse(false);
+  CHECK(eventually([&] { return consumer->metrics().queues.front().leases_lost == 100; }, kPatience));
+  CHECK(lines.count(Severity::warning, "lost the lease of") == 1);
+  CHECK(lines.count() <= 5);
+  gate.open();
+}
+
+TEST_CASE("lasting failures: events that cannot be published are one warning of the producer, not one for each send") {
+  World world;
+  Lines lines;
+  ProducerOptions options;
+  options.report_events = true;
+  options.logger = lines.logger();
+  Producer producer(world.url(), test::fresh_queue(), options);
+  set_rules(world, {"resetchannels"});
+  for (int i = 0; i < 20; ++i) producer.send("x");
+  CHECK(lines.count(Severity::warning, "cannot publish an event") == 1);
+}
+
 }  // namespace
 }  // namespace delayqueue
