@@ -316,7 +316,7 @@ MessagePage Inspector::list(State state, const ListOptions& options) {
   if (options.limit < 1 || options.limit > kMostListed) {
     throw std::invalid_argument("limit: " + std::to_string(options.limit) + "; expected 1 to 1000");
   }
-  MessageList list(impl_->partitions(), state, options.limit);
+  MessageList list(impl_->partitions(), state, options.limit, options.newest);
   MessagePage page = options.cursor.empty() ? list.first(options.merge) : list.at(options.cursor);
   impl_->add_bodies(page.messages, options.payload);
   return page;
@@ -403,9 +403,10 @@ std::optional<MessageInfo> Inspector::find_unpartitioned() {
   const auto set_at = store::from_us(layout.generation);
   for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
     MessageList list(partitions, state, MessageList::kStep);
-    for (std::size_t from = 0, read = list.kStep; from < kMostListed && read == list.kStep; from += read) {
-      store::Page page = list.read(0, from, list.kStep);
-      read = page.ids_read;
+    std::optional<std::string> after = "";
+    for (std::size_t read = 0; after && read < kMostListed; read += list.kStep) {
+      store::Page page = list.read(0, *after, list.kStep);
+      after = list.place_after(page, *after, list.kStep);
       for (store::Entry& entry : page.entries) {
         MessageInfo message = info_of(std::move(entry), state, 0);
         if (message.sent && *message.sent > set_at && !store::partition_of(message.id, name_crc)) return message;

@@ -4,6 +4,7 @@
 #include "store/replies.h"
 #include "store/scripts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 
@@ -70,17 +71,23 @@ Page as_page(Reply reply) {
   page.ids_read = as_count(reply[0]);
   for (std::size_t i = 1; i < reply.size(); ++i) {
     page.entries.push_back(as_entry(as_text(reply[i][0]), reply[i], 1));
-    page.entries.back().offset = as_count(reply[i][5]);
+    Entry& entry = page.entries.back();
+    if (entry.score_us) {
+      entry.score = as_text(reply[i][5]);
+    } else {
+      entry.offset = as_count(reply[i][5]);
+    }
   }
   return page;
 }
 
 Found as_found(Reply reply) { return {as_text(reply[0]), as_entry({}, reply, 1)}; }
 
-Answer<Page> page(Pipeline& pipeline, const Keys& keys, const std::string& state, const char* type, std::size_t from,
-                  std::size_t most) {
+Answer<Page> page(Pipeline& pipeline, const Keys& keys, const std::string& state, const char* type,
+                  const PageStart& start, std::size_t most) {
   pipeline.script(scripts::page).key(state).key(keys.pending).key(keys.unack).key(keys.dead).key(keys.count);
-  pipeline.key(keys.attempts).key(keys.reason).arg(type).arg(from).arg(most);
+  pipeline.key(keys.attempts).key(keys.reason).arg(type).arg(start.newest ? "new" : "old");
+  pipeline.arg(start.after).arg(most);
   return {pipeline, as_page};
 }
 
@@ -99,14 +106,42 @@ Answer<QueueCounts> counts(Pipeline& pipeline, const Keys& keys) {
   return {pipeline, as_counts};
 }
 
-Answer<Page> page_of_zset(Pipeline& pipeline, const Keys& keys, const std::string& state, std::size_t from,
+Answer<Page> page_of_zset(Pipeline& pipeline, const Keys& keys, const std::string& state, const PageStart& start,
                           std::size_t most) {
-  return page(pipeline, keys, state, "zset", from, most);
+  return page(pipeline, keys, state, "zset", start, most);
 }
 
-Answer<Page> page_of_list(Pipeline& pipeline, const Keys& keys, const std::string& state, std::size_t from,
+Answer<Page> page_of_list(Pipeline& pipeline, const Keys& keys, const std::string& state, const PageStart& start,
                           std::size_t most) {
-  return page(pipeline, keys, state, "list", from, most);
+  return page(pipeline, keys, state, "list", start, most);
+}
+
+std::string place_of(const Entry& entry) {
+  const bool is_cut = entry.id.size() > kPlaceBytes;
+  return entry.score + (is_cut ? "* " : " ") + entry.id.substr(0, kPlaceBytes);
+}
+
+bool is_place(std::string_view text) {
+  const auto skip_digits = [&] {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    text.remove_prefix(digits);
+    return digits > 0;
+  };
+  const auto skip = [&](std::string_view word) {
+    const bool there = text.substr(0, word.size()) == word;
+    if (there) text.remove_prefix(word.size());
+    return there;
+  };
+  skip("-");
+  if (!skip("inf")) {
+    if (!skip_digits() || (skip(".") && !skip_digits())) return false;
+    if (skip("e")) {
+      if (!skip("+")) skip("-");
+      if (!skip_digits()) return false;
+    }
+  }
+  skip("*");
+  return skip(" ") && text.size() <= kPlaceBytes;
 }
 
 Answer<Found> find(Pipeline& pipeline, const Keys& keys, std::string_view id) {

@@ -46,7 +46,15 @@ struct Entry {
   bool undelivered = false;  // attempts has an entry, and it says 0
   std::optional<std::int64_t> last_end_us;  // of its last lease or backoff; unset: it had none, or it is not known
   std::string reason;
-  std::size_t offset = 0;  // in a page: how many of its ids_read are before it
+  std::size_t offset = 0;  // in a page of a list: how many of its ids_read are before it
+  std::string score{};     // in a page of a zset: as Redis writes it
+};
+
+// Where a page begins.
+struct PageStart {
+  bool newest = false;  // the messages that arrived last come first: in a zset those with the highest scores
+  // Empty: at the start. In a list a number of ids; in a zset a place_of().
+  std::string after{};
 };
 
 struct Page {
@@ -62,10 +70,19 @@ struct Found {
 Answer<QueueCounts> counts(Pipeline& pipeline, const Keys& keys);
 
 // state: the key of the state. At most kBatch ids per call.
-Answer<Page> page_of_zset(Pipeline& pipeline, const Keys& keys, const std::string& state, std::size_t from,
+Answer<Page> page_of_zset(Pipeline& pipeline, const Keys& keys, const std::string& state, const PageStart& start,
                           std::size_t most);
-Answer<Page> page_of_list(Pipeline& pipeline, const Keys& keys, const std::string& state, std::size_t from,
+Answer<Page> page_of_list(Pipeline& pipeline, const Keys& keys, const std::string& state, const PageStart& start,
                           std::size_t most);
+
+// The place of a message in a zset, which stays the same when others leave or arrive, or it leaves itself: its score
+// and its id. Of an id longer than kPlaceBytes only the start, and "*": a page after that place begins behind all ids
+// with this score and this start.
+inline constexpr std::size_t kPlaceBytes = 100;
+std::string place_of(const Entry& entry);
+
+// Whether the text can be a place_of(). Accepts any bytes.
+bool is_place(std::string_view text);
 
 Answer<Found> find(Pipeline& pipeline, const Keys& keys, std::string_view id);
 

@@ -149,6 +149,60 @@ TEST_CASE("list: a message without a body has no size") {
   CHECK(page.messages[1].size == 0);
 }
 
+TEST_CASE("list: the newest messages come first on request, in every state") {
+  Queue queue;
+  std::vector<OutgoingMessage> later(250);
+  for (std::size_t i = 0; i < later.size(); ++i) {
+    later[i].payload = std::to_string(i);
+    later[i].options.delay = 1h + milliseconds(i);
+  }
+  queue.producer.send_batch(later);
+  queue.producer.send_batch(numbers(250));
+  std::vector<std::string> ready;
+  for (int i = 249; i >= 0; --i) ready.push_back(std::to_string(i));
+  for (const State state : {State::pending, State::ready}) {
+    for (const std::size_t limit : {1U, 7U, 1000U}) {
+      CAPTURE(limit);
+      ListOptions options;
+      options.limit = limit;
+      options.newest = true;
+      std::vector<std::string> seen;
+      do {
+        const MessagePage page = queue.inspector.list(state, options);
+        for (const MessageInfo& message : page) seen.push_back(message.payload);
+        options.cursor = page.next;
+      } while (!options.cursor.empty());
+      CHECK(seen == ready);
+    }
+  }
+}
+
+TEST_CASE("list: a page of pending, unack or dead begins where the one before ended, whatever has left") {
+  Queue queue;
+  std::vector<std::string> ids;
+  for (const Sent& sent : queue.producer.send_batch(numbers(300))) ids.push_back(sent.id);
+  CHECK(queue.admin.bury(ids) == std::vector<Buried>(ids.size(), Buried::buried));
+  for (const bool newest : {false, true}) {
+    ListOptions options;
+    options.limit = 70;
+    options.newest = newest;
+    std::vector<std::string> seen;
+    do {
+      const MessagePage page = queue.inspector.list(State::dead, options);
+      std::vector<std::string> gone;
+      for (const MessageInfo& message : page) {
+        seen.push_back(message.id);
+        if (newest) gone.push_back(message.id);
+      }
+      CHECK(page.next_after(gone.size()) == page.next);
+      CHECK(queue.admin.purge(State::dead, gone).messages == gone.size());
+      options.cursor = page.next;
+    } while (!options.cursor.empty());
+    CHECK(seen.size() == ids.size());
+    CHECK(std::set<std::string>(seen.begin(), seen.end()).size() == seen.size());
+  }
+}
+
 TEST_CASE("list: a cursor past the end returns an empty last page") {
   Queue queue;
   queue.producer.send_batch(numbers(3));

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "support/ledger.h"
@@ -281,6 +282,35 @@ TEST_CASE("partitions: lists go partition by partition with opaque cursors, and 
     CHECK(walk_all(queue.inspector, state, 10, true).empty() == (state > State::ready));
 }
 
+TEST_CASE("partitions: all pages of pending have the messages of all partitions in one order, the newest first, too") {
+  Partitioned queue(8);
+  std::vector<std::string> all;
+  for (int i = 0; i < 150; ++i) {
+    all.push_back(std::to_string(i));
+    queue.to.send(static_cast<unsigned>(i * i % 7), all.back(), std::chrono::hours(1) + milliseconds(i / 3));
+  }
+  for (const bool newest : {false, true}) {
+    for (const std::size_t limit : {1U, 7U, 149U, 1000U}) {
+      CAPTURE(newest);
+      CAPTURE(limit);
+      ListOptions options;
+      options.limit = limit;
+      options.newest = newest;
+      std::vector<MessageInfo> seen;
+      do {
+        const MessagePage page = queue.inspector.list(State::pending, options);
+        seen.insert(seen.end(), page.begin(), page.end());
+        options.cursor = page.next;
+      } while (!options.cursor.empty());
+      CHECK(seen.size() == all.size());
+      const auto is_ordered = [&](const MessageInfo& a, const MessageInfo& b) {
+        return newest ? std::tie(*a.at, a.id) > std::tie(*b.at, b.id) : std::tie(*a.at, a.id) < std::tie(*b.at, b.id);
+      };
+      CHECK(std::is_sorted(seen.begin(), seen.end(), is_ordered));
+    }
+  }
+}
+
 TEST_CASE("partitions: the cursor of the next partition leaves out the rest of this one") {
   Partitioned queue(4);
   for (const unsigned partition : {0U, 0U, 2U, 2U, 3U}) queue.to.send(partition, std::to_string(partition), 1h);
@@ -336,13 +366,16 @@ TEST_CASE("partitions: the cursor of a partition that is not there, and one for 
   const std::string next = queue.inspector.list(State::pending, one).next;
   CHECK(error(queue.inspector, next) == "nothing");
   Inspector only(queue.url, queue.name, queue.only(1));
-  for (const std::string& cursor : {std::string("p0.2"), std::string("p0.100"), std::string("p."), std::string("p0."),
-                                    std::string("p0..1"), next + "."}) {
+  for (const std::string& cursor :
+       {std::string("p2."), std::string("p100."), std::string("p."), std::string("p0"), std::string("p1f4"),
+        std::string("p0.2"), std::string("p0.64.2"), std::string("p0.31"), std::string("p0..1"), std::string("pn0."),
+        next + ".", next + "0"}) {
     CAPTURE(cursor);
     CHECK(error(queue.inspector, cursor).find("invalid_argument: cursor: ") == 0);
   }
-  CHECK(error(only, "p0.1").find("invalid_argument: cursor: ") == 0);
-  CHECK(error(only, "p1") == "nothing");
+  for (const char* cursor : {"p0.", "pm.", "p1.."}) CHECK(error(only, cursor).find("invalid_argument: cursor: ") == 0);
+  CHECK(error(only, "p1.") == "nothing");
+  CHECK(error(queue.inspector, "p1.3120") == "nothing");
 }
 
 TEST_CASE("partitions: a message that a program older than partitions has sent is found in partition 0") {

@@ -360,8 +360,8 @@ TEST_CASE("nonsense: an answer of another form than the move or view expects is 
     const auto redriven = store.redrive(p, {id}, 1);
     const auto purged = store.purge_zset(p, keys.dead, 1, std::nullopt, 0);
     const auto counts = store::counts(p, keys);
-    const auto page = store::page_of_zset(p, keys, keys.pending, 0, 1);
-    const auto list = store::page_of_list(p, keys, keys.ready, 0, 1);
+    const auto page = store::page_of_zset(p, keys, keys.pending, {}, 1);
+    const auto list = store::page_of_list(p, keys, keys.ready, {}, 1);
     const auto found = store::find(p, keys, id);
     REQUIRE(p.size() == 23);
     p.run();

@@ -147,10 +147,10 @@ const std::vector<AnyMove>& other_scripts() {
       {"page",
        [](Scene& s) {
          for (const auto* key : {&s.keys().pending, &s.keys().unack, &s.keys().dead}) {
-           show(s, [&](Pipeline& p) { return page_of_zset(p, s.keys(), *key, 0, 200); });
+           show(s, [&](Pipeline& p) { return page_of_zset(p, s.keys(), *key, {}, 200); });
          }
          for (const auto* key : {&s.keys().ready, &s.keys().retry}) {
-           show(s, [&](Pipeline& p) { return page_of_list(p, s.keys(), *key, 0, 200); });
+           show(s, [&](Pipeline& p) { return page_of_list(p, s.keys(), *key, {}, 200); });
          }
        }},
       {"forget", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().forget(p); }); }},

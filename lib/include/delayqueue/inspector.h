@@ -56,9 +56,9 @@ class DELAYQUEUE_EXPORT Inspector {
   // Of several partitions: the sums, each partition at its own moment; the earliest of the times; the latest clock.
   [[nodiscard]] Counts counts();
 
-  // One page of the messages in a state. If the queue changes between two pages, messages may be missed or repeated.
-  // Messages of several partitions: see ListOptions::merge. Throws std::invalid_argument for State::unknown, a limit
-  // outside 1 to 1,000, and the cursor of another state.
+  // One page of the messages in a state. If the queue changes between two pages, messages in ready and retry may be
+  // missed or repeated. Throws std::invalid_argument for State::unknown, a limit outside 1 to 1,000, and the cursor of
+  // another state or order.
   [[nodiscard]] MessagePage list(State state, const ListOptions& options);
   [[nodiscard]] MessagePage list(State state);
 
