@@ -177,7 +177,7 @@ TEST_CASE("list: the newest messages come first on request, in every state") {
   }
 }
 
-TEST_CASE("list: a page of pending, unack or dead begins where the one before ended, whatever has left") {
+TEST_CASE("list: a page of pending, unack or dead begins where the one before ended, also when messages have left") {
   Queue queue;
   std::vector<std::string> ids;
   for (const Sent& sent : queue.producer.send_batch(numbers(300))) ids.push_back(sent.id);

@@ -156,7 +156,7 @@ TEST_CASE("look-up: a producer whose send waits for a name ends in time") {
   CHECK(Clock::now() - begin < kBound);
 }
 
-TEST_CASE("look-up: a fork has look-ups of its own") {
+TEST_CASE("look-up: a forked process makes its look-ups itself") {
   if (!test::kForksMakeThreads) return;
   const test::Port port;
   PrivateServer server = test::server_with({"--port", std::to_string(port.number()), "--bind", "127.0.0.1"});

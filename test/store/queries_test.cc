@@ -133,7 +133,7 @@ std::string random_member(std::mt19937& random) {
   return random() % 5 == 0 ? member + std::string(101, 'x') : member;
 }
 
-TEST_CASE("page: each message of a zset that stays is on one page, in order, whatever leaves or arrives meanwhile") {
+TEST_CASE("page: each message of a zset that stays is on one page, in order, while others leave and arrive") {
   const std::string scores[] = {
       "1.5", "2", "2", "2.0000000000000004", "1700000000.123456", "1700000000.1234562", "-3.5", "1e300", "inf", "-inf"};
   for (unsigned seed = 0; seed < 60; ++seed) {
