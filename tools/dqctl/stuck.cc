@@ -57,7 +57,7 @@ bool may_be_chance(double change, double handled) {
 
 milliseconds as_span(double seconds) { return milliseconds(static_cast<long long>(std::min(seconds, 1e9) * 1000)); }
 
-std::string rate_text(double rate) {
+std::string pace_text(double rate) {
   char text[40];
   std::snprintf(text, sizeof text, rate >= 9.95 || rate == 0 ? "%.0f" : "%.1f", rate);
   return std::string(text) + "/s";
@@ -388,11 +388,11 @@ std::optional<Pace> pace_between(const Counts& before, const Counts& now) {
 }
 
 std::string Pace::text() const {
-  std::string text = trend == Trend::grows   ? "it grows by " + rate_text(net)
+  std::string text = trend == Trend::grows   ? "it grows by " + pace_text(net)
                      : trend == Trend::holds ? "it neither grows nor shrinks"
-                                             : "it shrinks by " + rate_text(-net);
+                                             : "it shrinks by " + pace_text(-net);
   if (empty_in) text += ", and is empty in " + span_text(*empty_in);
-  return text + " (" + rate_text(arrived) + " arrive, " + rate_text(handled) + " are handled; over " + span_text(span) +
+  return text + " (" + pace_text(arrived) + " arrive, " + pace_text(handled) + " are handled; over " + span_text(span) +
          ")";
 }
 
