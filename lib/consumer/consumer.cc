@@ -129,6 +129,7 @@ void Consumer::Impl::start() {
     throw;
   }
   started_ = true;
+  consumer_loop_.on_started();
 }
 
 // In its own thread, so that start() can return before the server answers.
@@ -235,14 +236,11 @@ std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::t
 
 // ---- The public class ----------------------------------------------------------------------------------------------
 
-Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
+Consumer::Consumer(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options)
     : Consumer(url, std::vector<Subscription>{{queue, std::move(handler)}}, std::move(options)) {}
 
 Consumer::Consumer(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options)
     : impl_("Consumer", std::make_unique<Impl>(url, std::move(subscriptions), std::move(options))) {}
-
-Consumer::Consumer(const std::string& url, const std::string& queue, SettlesLater handler, ConsumerOptions options)
-    : Consumer(url, std::vector<Subscription>{{queue, std::move(handler.handler)}}, std::move(options)) {}
 
 // A handler cannot wait for its own end, so another thread does. If there can be none, the consumer stops taking
 // messages and stays in memory. In a fork nothing is destroyed: see Owned.

@@ -305,6 +305,11 @@ void ConsumerLoop::report_if_drained() {
   if (drained) drained_();
 }
 
+void ConsumerLoop::on_started() {
+  for (ServedQueue& queue : queues_) queue.reporter.counters().started();
+  if (own_reporter_) own_reporter_->counters().started();
+}
+
 ConsumerStats ConsumerLoop::stats() const {
   if (!own_reporter_) return queues_.front().reporter.counters().stats();
   std::vector<const Counters*> all;

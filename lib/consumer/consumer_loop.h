@@ -56,6 +56,7 @@ class ConsumerLoop {
   void connect_first() { servers_.connect_first(); }
 
   // Makes the worker threads. Throws SetupError; then it has made none.
+  void on_started();  // of the consumer, for stats()
   void start_workers() { handlers_.start(options_.threads, options_.concurrency); }
 
   // One step of the Loop: connects if needed, then does one tick. Returns the pause before the next step, and what ends

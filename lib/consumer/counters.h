@@ -32,6 +32,11 @@ struct Counters {
     handler_time[static_cast<std::size_t>(kind)].record(time);
   }
 
+  void started() {
+    const std::lock_guard lock(mutex_);
+    started_ = true;
+  }
+
   void failed(std::string text) {
     ++errors;
     connected = false;
@@ -42,9 +47,10 @@ struct Counters {
 
   ConsumerStats stats() const {
     const std::lock_guard lock(mutex_);
+    const std::string error = last_error_.empty() && !started_ ? "not started: call start() or run()" : last_error_;
     // In the order of ConsumerStats.
-    return {delivered,   acked,    nacked, dead_lettered, snoozed,    stale,     expired,    foreign,
-            unconfirmed, connects, errors, running,       prefetched, connected, last_error_};
+    return {delivered,   acked,    nacked, dead_lettered, snoozed,    stale,     expired, foreign,
+            unconfirmed, connects, errors, running,       prefetched, connected, error};
   }
 
   ConsumerQueueMetrics metrics(const std::string& queue) const {
@@ -67,6 +73,7 @@ struct Counters {
 
  private:
   mutable std::mutex mutex_;  // guards the rest
+  bool started_ = false;
   std::string last_error_;
   std::chrono::steady_clock::time_point last_failure_;
 };
@@ -95,7 +102,7 @@ inline ConsumerStats sum_of(const std::vector<const Counters*>& queues, const Co
     sum.running += stats.running;
     sum.prefetched += stats.prefetched;
     sum.connected = sum.connected && (stats.connected || one == &common);
-    if (one->last_failure() > last) {
+    if (one->last_failure() >= last) {
       last = one->last_failure();
       sum.last_error = stats.last_error;
     }

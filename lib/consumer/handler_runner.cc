@@ -17,15 +17,13 @@ namespace {
 
 // Calls the function. Returns the text of what it threw, if anything; an empty one if there is no memory for it.
 template <class Function>
-std::optional<std::string> thrown_by(const char* name, const Function& function) {
+std::optional<std::string> thrown_by(const Function& function) {
   try {
     try {
       function();
       return std::nullopt;
-    } catch (const std::exception& e) {
-      return e.what();
     } catch (...) {
-      return std::string(name) + " threw something that is no std::exception";
+      return current_exception_text();
     }
   } catch (const std::bad_alloc&) {
     return std::string();
@@ -107,7 +105,7 @@ void HandlerRunner::push_begun(InFlightMessage& delivery) {
 
 Verdict HandlerRunner::call(const Handler& handler, const Message& message) const {
   std::optional<Verdict> verdict;
-  auto thrown = thrown_by("the handler", [&] {
+  auto thrown = thrown_by([&] {
     const auto pass = [&] { return std::optional<Verdict>(handler(message)); };
     verdict = around_ ? around_(message, pass) : pass();
     if (!verdict) verdict = nack(kNoVerdict);
@@ -124,7 +122,7 @@ void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& deli
     return std::optional<Verdict>();
   };
   std::optional<Verdict> instead;
-  auto thrown = thrown_by("the handler", [&] {
+  auto thrown = thrown_by([&] {
     instead = around_ ? around_(delivery->message, pass) : pass();
     if (!passed && !instead) instead = nack(kNoVerdict);
   });
@@ -304,7 +302,7 @@ void HandlerRunner::call_back(InFlightMessage& delivery, Settlement settlement) 
                   on_settled = std::exchange(delivery.on_settled, nullptr), settlement]() mutable {
     const CallbackScope scope(scope_);
     // Destroys it here, too: what it owns may be the consumer.
-    const auto thrown = thrown_by("the callback", [&] { std::exchange(on_settled, nullptr)(settlement); });
+    const auto thrown = thrown_by([&] { std::exchange(on_settled, nullptr)(settlement); });
     if (!thrown) return;
     warn([&] {
       return Warning{line, "the callback of a settled delivery threw: " + redis::escaped(*thrown), std::move(id)};

@@ -111,10 +111,8 @@ milliseconds Settler::delay_of(const InFlightMessage& delivery) {
   if (verdict.kind() == Verdict::Kind::reject) return kLongest;
   try {
     return sensible(backoff_(delivery.message.attempt()), "backoff");
-  } catch (const std::exception& e) {  // of the user's function; the message needs another delivery all the same
-    warn("backoff (exception)", std::string("the backoff threw: ") + e.what() + "; taken as 1000 ms");
-  } catch (...) {
-    warn("backoff (exception)", "the backoff threw something that is no std::exception; taken as 1000 ms");
+  } catch (...) {  // of the user's function; the message needs another delivery all the same
+    warn("backoff (exception)", "the backoff threw: " + current_exception_text() + "; taken as 1000 ms");
   }
   return milliseconds(1000);
 }

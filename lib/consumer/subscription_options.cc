@@ -50,7 +50,8 @@ ConsumerOptions options_of(const Subscription& subscription, ConsumerOptions opt
     throw std::invalid_argument("weight: " + std::to_string(own.weight) + "; expected 1 to " +
                                 std::to_string(run::Turns::kMostWeight));
   }
-  if (std::visit([](const auto& function) { return !function; }, subscription.handler)) {
+  const auto* const handler = std::get_if<Handler>(&subscription.handler);
+  if (handler != nullptr ? !*handler : !std::get<DeliveryHandler>(subscription.handler)) {
     throw std::invalid_argument("handler: none; expected a function");
   }
   return options;

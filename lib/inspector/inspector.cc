@@ -89,6 +89,13 @@ void add(Counts& sum, const Counts& counts) {
   sum.partitions += counts.partitions;
 }
 
+// Whether nothing of the queue is stored that counts() reads.
+bool is_blank(const Counts& counts) {
+  const Totals& totals = counts.totals;
+  return counts.pending + counts.ready + counts.unack + counts.retry + counts.dead + counts.garbage == 0 &&
+         totals.sent + totals.delivered + totals.acked == 0 && !counts.paused;
+}
+
 redis::Answer<store::QueueCounts> ask_counts(redis::Pipeline& pipeline, const store::Store& store) {
   return store::counts(pipeline, store.keys());
 }
@@ -149,6 +156,9 @@ class Inspector::Impl {
   void add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes);
 
   std::optional<Event> next_event(redis::Deadline deadline);
+
+  // Whether the queue is in the set of known queues, with a hash tag or without. True if the set cannot be read.
+  bool is_listed();
 
  private:
   redis::Connection& channel();
@@ -246,6 +256,22 @@ void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t
   if (error != nullptr) std::rethrow_exception(error);
 }
 
+bool Inspector::Impl::is_listed() {
+  const std::string name = home().endpoint().prefix() + ':' + home().endpoint().queue();
+  try {
+    return home().with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      for (const std::string& member : {name, '{' + name + '}'}) {
+        pipeline.command("SISMEMBER").key(home().store().keys().queues).arg(member);
+      }
+      pipeline.run();
+      return pipeline.reply(0).integer() + pipeline.reply(1).integer() > 0;
+    });
+  } catch (const ReplyError&) {  // this user may not read the set, or another program uses its key
+    return true;
+  }
+}
+
 redis::Connection& Inspector::Impl::channel() {
   if (channel_ != nullptr) return *channel_;
   auto connection = home().endpoint().connect();
@@ -283,6 +309,7 @@ Counts Inspector::counts() {
   const auto answers = impl_->partitions().ask_all(ask_counts);
   Counts sum = counts_of(answers.front().get());
   for (std::size_t i = 1; i < answers.size(); ++i) add(sum, counts_of(answers[i].get()));
+  if (is_blank(sum)) sum.known = impl_->is_listed();
   return sum;
 }
 
@@ -326,7 +353,7 @@ std::optional<MessageInfo> Inspector::find(std::string_view id) {
   return std::move(find(std::vector<std::string>{std::string(id)}, kLongestPayload).front());
 }
 
-std::vector<std::optional<MessageInfo>> Inspector::find(const std::vector<std::string>& ids, std::size_t payload) {
+std::vector<std::optional<MessageInfo>> Inspector::find(const internal::Ids& ids, std::size_t payload) {
   const std::vector<std::string> all = ids_of(ids);
   const std::vector<unsigned> where = impl_->partitions().of_ids(all);
   std::vector<store::Found> places =

@@ -206,7 +206,7 @@ QueueAdmin::~QueueAdmin() = default;
 QueueAdmin::QueueAdmin(QueueAdmin&&) noexcept = default;
 QueueAdmin& QueueAdmin::operator=(QueueAdmin&&) noexcept = default;
 
-std::vector<State> QueueAdmin::cancel(const std::vector<std::string>& ids) {
+std::vector<State> QueueAdmin::cancel(const internal::Ids& ids) {
   const auto answers = impl_->by_id(ids_of(ids), Impl::Wake::none, [](SharedConnection& connection, const auto& some) {
     return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
       return connection.store().cancel(pipeline, one.front());
@@ -215,7 +215,7 @@ std::vector<State> QueueAdmin::cancel(const std::vector<std::string>& ids) {
   return meanings<State>(answers, state_of);
 }
 
-std::vector<Moved> QueueAdmin::reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when) {
+std::vector<Moved> QueueAdmin::reschedule(const internal::Ids& ids, const RescheduleOptions& when) {
   const store::Due due = due_of(when.delay, when.at);
   const auto answers =
       impl_->by_id(ids_of(ids), Impl::Wake::others, [&](SharedConnection& connection, const auto& some) {
@@ -226,7 +226,7 @@ std::vector<Moved> QueueAdmin::reschedule(const std::vector<std::string>& ids, c
   return meanings<Moved>(answers, moved_of);
 }
 
-std::vector<Redriven> QueueAdmin::redrive(const std::vector<std::string>& ids, const RedriveOptions& options) {
+std::vector<Redriven> QueueAdmin::redrive(const internal::Ids& ids, const RedriveOptions& options) {
   check_retries(options.retries);
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
@@ -238,7 +238,7 @@ std::vector<Redriven> QueueAdmin::redrive(const std::vector<std::string>& ids, c
   });
 }
 
-std::vector<Buried> QueueAdmin::bury(const std::vector<std::string>& ids, const BuryOptions& options) {
+std::vector<Buried> QueueAdmin::bury(const internal::Ids& ids, const BuryOptions& options) {
   const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
   const std::size_t step = impl_->home().store().search_lists() > 0 ? 1 : kSmallBatch;
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
@@ -254,7 +254,7 @@ std::vector<Buried> QueueAdmin::bury(const std::vector<std::string>& ids, const 
   });
 }
 
-std::vector<Extended> QueueAdmin::extend(const std::vector<std::string>& ids, milliseconds by, HeldMessages held) {
+std::vector<Extended> QueueAdmin::extend(const internal::Ids& ids, milliseconds by, HeldMessages held) {
   check_at_least("by", by, milliseconds(1));
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
@@ -267,7 +267,7 @@ std::vector<Extended> QueueAdmin::extend(const std::vector<std::string>& ids, mi
 }
 
 // The message released last is delivered first, so the ids are sent in reverse order.
-std::vector<Released> QueueAdmin::release(const std::vector<std::string>& ids, HeldMessages held) {
+std::vector<Released> QueueAdmin::release(const internal::Ids& ids, HeldMessages held) {
   std::vector<std::string> reversed = ids_of(ids);
   std::reverse(reversed.begin(), reversed.end());
   std::string outcomes = impl_->by_id(reversed, Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
@@ -330,7 +330,7 @@ std::uint64_t QueueAdmin::purge(State state, const PurgeOptions& options) {
   return purged;
 }
 
-Removed QueueAdmin::purge(State state, const std::vector<std::string>& ids) {
+Removed QueueAdmin::purge(State state, const internal::Ids& ids) {
   check_removable(state);
   Removed removed;
   const std::string outcomes =

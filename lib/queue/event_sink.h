@@ -54,10 +54,8 @@ class EventSink {
     const std::size_t count = ids.size();
     try {
       on_event_({kind, std::chrono::system_clock::now(), count, std::move(ids), source_.queue});
-    } catch (const std::exception& e) {
-      log(Severity::error, std::string("on_event threw: ") + e.what());
     } catch (...) {
-      log(Severity::error, "on_event threw something that is no std::exception");
+      log(Severity::error, "on_event threw: " + current_exception_text());
     }
   }
 

@@ -18,17 +18,31 @@ bool is_name(std::string_view name) {
 
 std::size_t packed_size(std::string_view text) { return text.size() + (text.size() < kSevenBits ? 1 : 2); }
 
+// Whether the name begins with "dq-", in upper or lower case.
+bool is_reserved(std::string_view name) {
+  return name.size() > 2 && (name[0] == 'd' || name[0] == 'D') && (name[1] == 'q' || name[1] == 'Q') && name[2] == '-';
+}
+
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
   throw std::invalid_argument("header \"" + redis::escaped(name) + "\": " + what);
 }
 
-}  // namespace
-
-Headers::Headers(std::initializer_list<value_type> pairs) {
-  for (const value_type& pair : pairs) set(pair.first, pair.second);
+void check_not_reserved(const std::string& name) {
+  if (is_reserved(name)) refuse(name, "names that begin with \"dq-\" are reserved; use another name");
 }
 
-void Headers::set(std::string name, std::string value) {
+}  // namespace
+
+Headers::Headers(std::initializer_list<std::pair<internal::Name, internal::Name>> pairs) {
+  for (const auto& [name, value] : pairs) set(name, value);
+}
+
+void Headers::set(internal::Name name, internal::Name value) {
+  check_not_reserved(name);
+  add(std::move(name), std::move(value));
+}
+
+void Headers::add(std::string name, std::string value) {
   if (!is_name(name)) {
     refuse(name, "expected a name of 1 to " + std::to_string(kLongestName) +
                      " characters of printable ASCII, without spaces and '='");
@@ -67,6 +81,13 @@ const std::string* Headers::find(std::string_view name) const {
       std::find_if(pairs_.begin(), pairs_.end(), [&](const value_type& pair) { return pair.first == name; });
   return same == pairs_.end() ? nullptr : &same->second;
 }
+
+// A later version may have stored names that set() refuses.
+struct StoredHeaders {
+  static void add(Headers& headers, std::string name, std::string value) {
+    headers.add(std::move(name), std::move(value));
+  }
+};
 
 namespace store {
 namespace {
@@ -113,6 +134,10 @@ std::string packed(const Headers& headers) {
   return bytes;
 }
 
+void check_not_reserved(const Headers& headers) {
+  for (const auto& [name, value] : headers) delayqueue::check_not_reserved(name);
+}
+
 std::optional<Headers> unpacked(std::string_view bytes) {
   if (bytes.size() > Headers::kMostBytes) return std::nullopt;
   Headers headers;
@@ -122,7 +147,7 @@ std::optional<Headers> unpacked(std::string_view bytes) {
     if (!value || !is_name(*name) || headers.find(*name) != nullptr || headers.size() == Headers::kMost) {
       return std::nullopt;
     }
-    headers.set(std::move(*name), std::move(*value));
+    StoredHeaders::add(headers, std::move(*name), std::move(*value));
   }
   return headers;
 }

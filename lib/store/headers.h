@@ -15,6 +15,9 @@ namespace delayqueue::store {
 // Empty for no headers.
 std::string packed(const Headers& headers);
 
+// Throws std::invalid_argument for a name that is reserved: see Headers.
+void check_not_reserved(const Headers& headers);
+
 // Unset: the bytes are no packed headers. Another program may have written any bytes.
 std::optional<Headers> unpacked(std::string_view bytes);
 

@@ -294,7 +294,7 @@ TEST_CASE("delivery: if the handler throws and so destroys it, the exception's t
   CHECK(eventually([&] { return consumer->stats().nacked == 2; }, kPatience));
   CHECK(consumer->stop());
   CHECK(queue.inspector.find(text)->reason == "stock service: timeout");
-  CHECK(queue.inspector.find(other)->reason == "the handler threw something that is no std::exception");
+  CHECK(queue.inspector.find(other)->reason == "42 (an int, no std::exception)");
 }
 
 TEST_CASE("delivery: a handler that throws after it has moved it elsewhere is logged, and the verdict counts") {

@@ -234,7 +234,7 @@ TEST_CASE("snooze: without a delay the message is delivered at once; the attempt
   CHECK(found(queue, id).reason == "attempt 2");
 }
 
-TEST_CASE("a handler that throws nacks; the reason is the exception's text, or a general one") {
+TEST_CASE("a handler that throws nacks; the reason is the exception's text, with its type if it is no std::exception") {
   struct Row {
     Handler handler;
     std::string reason;
@@ -243,8 +243,8 @@ TEST_CASE("a handler that throws nacks; the reason is the exception's text, or a
   const Row rows[] = {
       {[](const Message&) -> Verdict { throw std::runtime_error("card refused"); }, "card refused"},
       {[&](const Message&) -> Verdict { throw std::logic_error(long_text); }, std::string(1024, 'r')},
-      {[](const Message&) -> Verdict { throw std::string("a string"); }, "std::exception"},
-      {[](const Message&) -> Verdict { throw 42; }, "std::exception"},
+      {[](const Message&) -> Verdict { throw std::string("a string"); }, "a string (a std::string, no std::exception)"},
+      {[](const Message&) -> Verdict { throw 42; }, "42 (an int, no std::exception)"},
       {[](const Message&) -> Verdict { return nack(); }, ""},
       {[&](const Message&) { return reject(long_text); }, std::string(1024, 'r')},
   };

@@ -58,7 +58,7 @@ TEST_CASE("headers: a name that is not valid is refused, and the error shows it 
     CHECK(refused({}, name, "v").find("header \"") == 0);
   }
   CHECK(refused({}, "a\x1b[2J", "v").find("\x1b") == std::string::npos);
-  for (const std::string& name : {"a"s, "!:/~\"'"s, "dq-x"s, std::string(127, 'n')})
+  for (const std::string& name : {"a"s, "!:/~\"'"s, "dqx"s, std::string(127, 'n')})
     CHECK(refused({}, name, "v").empty());
 }
 

@@ -42,12 +42,6 @@ bool has_password(std::string_view uri) {
   return colon != std::string_view::npos && colon + 1 < login.size();
 }
 
-bool is_blank(const Counts& counts) {
-  const auto& totals = counts.totals;
-  return counts.pending + counts.ready + counts.unack + counts.retry + counts.dead + counts.garbage == 0 &&
-         totals.sent + totals.delivered + totals.acked == 0 && !counts.paused;
-}
-
 std::string names_text(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) {
@@ -159,9 +153,8 @@ std::string Context::shown_uri() const {
 
 Counts Context::counts(const std::string& queue) {
   const Counts counts = inspector(queue).counts();
-  if (!is_blank(counts)) return counts;
+  if (counts.known) return counts;
   const std::vector<std::string> known = inspector(queue).queues();
-  if (std::find(known.begin(), known.end(), queue) != known.end()) return counts;
   const std::string meant = nearest(queue, known);
   const std::string hint = meant.empty() ? "" : "did you mean " + in_quotes(meant) + "? ";
   throw Failure(Exit::not_found, "queue " + in_quotes(queue) + " is not at " + shown_uri() + " (prefix " +

@@ -1,6 +1,8 @@
 // Actions: the changes of a queue that operators have recorded. See QueueAdmin::record and Inspector::actions.
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>

@@ -8,6 +8,7 @@
 
 #include <delayqueue/delivery.h>
 #include <delayqueue/detail/send_results.h>
+#include <delayqueue/error.h>
 #include <delayqueue/message.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/send_options.h>
@@ -99,10 +100,8 @@ net::awaitable<void> settle_by(Coroutine coroutine, Delivery delivery) {
   std::optional<Verdict> verdict;
   try {
     verdict = co_await coroutine(delivery.message());
-  } catch (const std::exception& e) {
-    verdict = nack(std::string(e.what()));
   } catch (...) {
-    verdict = nack("the handler threw something that is no std::exception");
+    verdict = nack(current_exception_text());
   }
   static_cast<void>(std::move(delivery).settle(*std::move(verdict)));
 }

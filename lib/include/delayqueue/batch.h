@@ -12,6 +12,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,14 @@ struct BatchOptions {
 // leases end.
 //
 // Throws std::invalid_argument, and SetupError if the system refuses the thread.
-inline DeliveryHandler in_batches(BatchHandler handler, const BatchOptions& options = {}) {
+template <class Function>
+DeliveryHandler in_batches(Function function, const BatchOptions& options = {}) {
+  constexpr bool kHandles = std::is_constructible_v<BatchHandler, Function>;
+  static_assert(kHandles,
+                "handler: it must be a function of a const delayqueue::MessageBatch& that returns a "
+                "std::vector<Verdict>, one for each message, and be copyable");
+  BatchHandler handler;
+  if constexpr (kHandles) handler = std::move(function);
   if (!handler) throw std::invalid_argument("handler: none; expected a function");
   if (options.size == 0) throw std::invalid_argument("size: 0; expected at least 1");
   if (options.wait < milliseconds(0) || options.wait > std::chrono::hours(24 * 365)) {

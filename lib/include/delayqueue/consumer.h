@@ -3,6 +3,7 @@
 
 #include <delayqueue/consumer_options.h>
 #include <delayqueue/delivery.h>
+#include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
@@ -12,10 +13,10 @@
 #include <delayqueue/subscription.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,12 +47,13 @@ class DELAYQUEUE_EXPORT Consumer {
  public:
   // url: as for Producer. Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
   // process may open no more files, or the system provides no random bytes.
-  Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options = {});
+  Consumer(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options = {});
 
-  // The same with a DeliveryHandler, or any other function of a Delivery.
-  template <class Function, class = std::enable_if_t<internal::kIsDeliveryHandler<Function>>>
-  Consumer(const std::string& url, const std::string& queue, Function handler, ConsumerOptions options = {})
-      : Consumer(url, queue, SettlesLater{std::move(handler)}, std::move(options)) {}
+  // {"a", "b"} would be one std::string of two pointers. Several queues are Subscriptions.
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  Consumer(const std::string& url, const char* const (&queues)[N], AnyHandler, ConsumerOptions = {}) = delete;
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  Consumer(const char* const (&urls)[N], const std::string& queue, AnyHandler, ConsumerOptions = {}) = delete;
 
   // Several queues of one server, Sentinel group or Cluster, each once. They share the threads, the connections, and
   // the bound of prefetched messages (ConsumerOptions::prefetch, for each master of a Cluster). Some may have a Handler
@@ -67,6 +69,8 @@ class DELAYQUEUE_EXPORT Consumer {
   // whose wake-ups work, about 10 are polled in each poll_interval: so each queue is polled less often, at most by a
   // factor of 10.
   Consumer(const std::string& url, std::vector<Subscription> queues, ConsumerOptions options = {});
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  Consumer(const char* const (&urls)[N], std::vector<Subscription>, ConsumerOptions = {}) = delete;
 
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
   // not outlive the consumer. Call stop() first to choose the timeout. In a handler or callback of this consumer the
@@ -121,17 +125,14 @@ class DELAYQUEUE_EXPORT Consumer {
   // Of one queue. With several queues, `connects` and the errors of the connection are only in the sums. Throws
   // std::invalid_argument if this consumer does not have the queue.
   [[nodiscard]] ConsumerStats stats(const std::string& queue) const;
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  ConsumerStats stats(const char* const (&queues)[N]) const = delete;
 
   // The counters of all queues with histograms, for a monitoring system: see metrics.h.
   [[nodiscard]] ConsumerMetrics metrics() const;
 
  private:
   class DELAYQUEUE_HIDDEN Impl;
-  struct SettlesLater {
-    DeliveryHandler handler;
-  };
-  Consumer(const std::string& url, const std::string& queue, SettlesLater handler, ConsumerOptions options);
-
   internal::Owned<Impl> impl_;
 };
 

@@ -1,6 +1,8 @@
 // How many messages a queue has, and what has passed through it.
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -32,6 +34,7 @@ struct Counts {
   std::chrono::system_clock::time_point now;  // Redis' clock
   bool paused = false;
   std::optional<std::chrono::system_clock::time_point> paused_until{};  // unset: not paused, or until resume()
+  bool known = true;  // false: nothing is stored of the queue, and it is not in Inspector::queues(): a wrong name?
   unsigned partitions = 1;  // how many were counted
   Totals totals;
 };

@@ -5,6 +5,7 @@
 #include <delayqueue/message.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@ enum class Settlement {
   in_doubt,  // no answer confirms it: the message may be delivered again. Either the consumer has ended, or the answer
              // was lost, and when the consumer asked again after a nack or snooze, the message was no longer its own
 };
+DELAYQUEUE_EXPORT const char* to_string(Settlement settlement);  // "settled", "stale", "in_doubt"
 
 // Called once for an accepted verdict, in one of the threads that run handlers. If the verdict is in doubt, it is
 // called in a thread that stops or destroys the consumer, or that destroys the Delivery; so it must not own the
@@ -86,7 +88,17 @@ class DELAYQUEUE_EXPORT Delivery {
 
 // Called for each message, in one of the ConsumerOptions::threads threads of the consumer, so for several messages at
 // the same time. It should return soon, and not wait for other deliveries, whose handlers need these threads, too.
-using DeliveryHandler = std::function<void(Delivery)>;
+class DeliveryHandler : public std::function<void(Delivery)> {
+ public:
+  DeliveryHandler() = default;
+  DeliveryHandler(std::nullptr_t) {}
+  template <class Function, class = std::enable_if_t<!std::is_base_of_v<DeliveryHandler, Function> &&
+                                                     std::is_invocable_v<Function&, Delivery>>>
+  DeliveryHandler(Function handler) : std::function<void(Delivery)>(std::move(handler)) {
+    static_assert(std::is_void_v<std::invoke_result_t<Function&, Delivery>>,
+                  "a handler of a Delivery must return nothing, because a result would be lost: settle the Delivery");
+  }
+};
 
 // Calls the handler, and throws what it throws. Returns the verdict of a Handler, and nothing for a DeliveryHandler.
 using NextHandler = std::function<std::optional<Verdict>()>;
@@ -102,15 +114,5 @@ using NextHandler = std::function<std::optional<Verdict>()>;
 //
 // If a verdict counts and there is none, the message is nacked.
 using Around = std::function<std::optional<Verdict>(const Message& message, const NextHandler& next)>;
-
-namespace internal {
-
-// Whether it is a function of a Delivery. A function that can be a Handler is not, also if its parameter is `auto`.
-template <class Function>
-inline constexpr bool kIsDeliveryHandler =
-    std::conjunction_v<std::negation<std::is_invocable_r<Verdict, Function&, const Message&>>,
-                       std::is_invocable<Function&, Delivery>>;
-
-}  // namespace internal
 
 }  // namespace delayqueue

@@ -72,4 +72,8 @@ class DELAYQUEUE_EXPORT SetupError : public Error {
   using Error::Error;
 };
 
+// The text of the exception that is being handled, as the reason of a nack has it: what(), or for an exception that is
+// no std::exception its type, and its value if that is a text or a number. For blocks of catch (...).
+DELAYQUEUE_EXPORT std::string current_exception_text();
+
 }  // namespace delayqueue

@@ -12,6 +12,7 @@
 namespace delayqueue {
 
 enum class Severity { debug, info, warning, error };
+DELAYQUEUE_EXPORT const char* to_string(Severity severity);  // "debug", "info" ...
 
 // One entry of the log. Loggers of plain text print `line`, which is complete; those of records use `text` and the
 // fields. A field that is not known is empty. What came from Redis is escaped in all of them.
@@ -51,6 +52,7 @@ enum class EventKind {
   retried = 6,        // the backoff or lease has ended, and a retry is spent
   dead_lettered = 7,  // became a dead letter
 };
+DELAYQUEUE_EXPORT const char* to_string(EventKind kind);  // "sent", "ready" ...
 
 struct Event {
   EventKind kind{};

@@ -1,6 +1,7 @@
 // Headers: what a message carries besides its payload, such as a content type or the id of a trace.
 #pragma once
 
+#include <delayqueue/detail/braces.h>
 #include <delayqueue/export.h>
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace delayqueue {
 //
 // A message has at most kMost headers. Their names and values have at most kMostBytes together, where each name and
 // each value counts one byte more for its length, or two bytes if it has 128 or more. Names that begin with "dq-", in
-// upper or lower case, are reserved: a Producer sends none. By convention, "content-type" has the type of the payload.
+// upper or lower case, are reserved: set() refuses them. By convention, "content-type" has the type of the payload.
 //
 // A value type: copies are independent. An object must not be changed while another thread uses it.
 class DELAYQUEUE_EXPORT Headers {
@@ -30,12 +31,12 @@ class DELAYQUEUE_EXPORT Headers {
 
   Headers() = default;
   // Calls set() for each pair.
-  Headers(std::initializer_list<value_type> pairs);
+  Headers(std::initializer_list<std::pair<internal::Name, internal::Name>> pairs);
 
   // Adds a header, or replaces the value of the one with this name, which keeps its place. Throws
-  // std::invalid_argument, which names the header, if the name is not valid, or if there would be too many headers or
-  // bytes. Then nothing is changed.
-  void set(std::string name, std::string value);
+  // std::invalid_argument, which names the header, if the name is not valid or reserved, or if there would be too many
+  // headers or bytes. Then nothing is changed.
+  void set(internal::Name name, internal::Name value);
 
   // Returns false if there was none with this name.
   bool erase(std::string_view name);
@@ -53,6 +54,9 @@ class DELAYQUEUE_EXPORT Headers {
   friend bool operator!=(const Headers& a, const Headers& b) { return a.pairs_ != b.pairs_; }
 
  private:
+  friend struct StoredHeaders;  // internal
+  void add(std::string name, std::string value);
+
   std::vector<value_type> pairs_{};
 };
 

@@ -4,6 +4,7 @@
 
 #include <delayqueue/actions.h>
 #include <delayqueue/counts.h>
+#include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
@@ -49,6 +50,10 @@ struct InspectorOptions {
 class DELAYQUEUE_EXPORT Inspector {
  public:
   Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  Inspector(const std::string& url, const char* const (&queues)[N], const InspectorOptions& = {}) = delete;
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  Inspector(const char* const (&urls)[N], const std::string& queue, const InspectorOptions& = {}) = delete;
   ~Inspector();
   Inspector(Inspector&&) noexcept;
   Inspector& operator=(Inspector&&) noexcept;
@@ -66,12 +71,17 @@ class DELAYQUEUE_EXPORT Inspector {
   // show no other state counts as ready or retry.
   [[nodiscard]] std::optional<MessageInfo> find(std::string_view id);
   // The same for many, in the order of the ids, with at most `payload` bytes of each payload.
-  [[nodiscard]] std::vector<std::optional<MessageInfo>> find(const std::vector<std::string>& ids,
-                                                             std::size_t payload = 64);
+  [[nodiscard]] std::vector<std::optional<MessageInfo>> find(const internal::Ids& ids, std::size_t payload = 64);
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  [[nodiscard]] std::vector<std::optional<MessageInfo>> find(const char* const (&ids)[N], std::size_t payload = 64) {
+    return find(internal::Ids(ids, ids + N), payload);
+  }
 
   // Searches all partitions, for messages that are not where their ids tell. Returns the message with this id in each
   // partition that has one.
   [[nodiscard]] std::vector<MessageInfo> find_everywhere(std::string_view id);
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  std::vector<MessageInfo> find_everywhere(const char* const (&ids)[N]) = delete;
 
   // Unset: the queue is not paused.
   [[nodiscard]] std::optional<Pause> paused();

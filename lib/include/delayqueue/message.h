@@ -61,6 +61,12 @@ class DELAYQUEUE_EXPORT Verdict {
   const std::optional<std::chrono::milliseconds>& after() const { return after_; }
   const std::string& reason() const { return reason_; }  // its first 1 KiB is stored
 
+  // Equal: the same kind, wait and reason.
+  friend bool operator==(const Verdict& a, const Verdict& b) {
+    return a.kind_ == b.kind_ && a.after_ == b.after_ && a.reason_ == b.reason_;
+  }
+  friend bool operator!=(const Verdict& a, const Verdict& b) { return !(a == b); }
+
  private:
   friend Verdict ack();
   friend Verdict nack();
@@ -75,6 +81,8 @@ class DELAYQUEUE_EXPORT Verdict {
   std::optional<std::chrono::milliseconds> after_;
   std::string reason_;
 };
+
+DELAYQUEUE_EXPORT const char* to_string(Verdict::Kind kind);  // "ack", "nack", "reject", "snooze"
 
 // The work is done: the message is deleted.
 [[nodiscard]] DELAYQUEUE_EXPORT Verdict ack();
@@ -96,7 +104,7 @@ class DELAYQUEUE_EXPORT Verdict {
 [[nodiscard]] DELAYQUEUE_EXPORT Verdict snooze(std::chrono::milliseconds after);
 
 // Called for each message, in one of the ConsumerOptions::concurrency threads of the consumer, so for several messages
-// at the same time. An exception counts as a nack with the exception's text as reason.
+// at the same time. An exception counts as a nack with its text as reason: see current_exception_text().
 using Handler = std::function<Verdict(const Message&)>;
 
 }  // namespace delayqueue

@@ -60,6 +60,7 @@ struct ConnectionOptions {
 };
 
 enum class HashTag { automatic, on, off };  // automatic: on in a Cluster, off elsewhere; off is refused in a Cluster
+DELAYQUEUE_EXPORT const char* to_string(HashTag hash_tag);
 
 // For queues that are shared with workers of the Go library HDT3213/delayqueue.
 struct GoCompatibility {
@@ -115,3 +116,4 @@ class DELAYQUEUE_EXPORT Durability {
 };
 
 }  // namespace delayqueue
+DELAYQUEUE_EXPORT const char* to_string(Durability::Kind kind);  // "none", "replicas", "disk"

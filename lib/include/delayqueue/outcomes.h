@@ -1,6 +1,8 @@
 // The results of QueueAdmin's calls, one for each message of a call.
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +32,12 @@ enum class Extended {
   held,     // a consumer of this library holds it, and renews its lease while it lives: see HeldMessages
   unknown,  // not in unack, or cancelled while it was held
 };
+
+// The names of these results: "redriven", "no_body" ...
+DELAYQUEUE_EXPORT const char* to_string(Redriven outcome);
+DELAYQUEUE_EXPORT const char* to_string(Released outcome);
+DELAYQUEUE_EXPORT const char* to_string(Buried outcome);
+DELAYQUEUE_EXPORT const char* to_string(Extended outcome);
 
 // The result of a purge() of given ids.
 struct Removed {

@@ -12,7 +12,9 @@
 namespace delayqueue {
 
 struct ProducerOptions {
-  int retries = 3;                        // for sends without SendOptions::retries; at least 0
+  // For sends without SendOptions::retries; at least 0. With 0 a message can become a dead letter without a call of the
+  // handler: if its consumer dies after it has taken the message.
+  int retries = 3;
   std::size_t max_payload = 1024 * 1024;  // of a message, in bytes; up to 512 MiB (Redis' limit)
   Durability durability{};                // of sends, cancels and reschedules
   Logger logger{};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <delayqueue/actions.h>
+#include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
@@ -15,45 +16,47 @@
 #include <delayqueue/send_options.h>
 #include <delayqueue/types.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace delayqueue {
 
-// Calls with ids take any number of them and return their results in the order of the ids. They work in atomic steps,
-// each well under 2 ms. An error leaves the previous steps done. Calls may be repeated as error.h describes. No call
-// waits for a Durability.
+// Calls with ids take any number of them, in a vector or in braces, and return their results in the order of the ids.
+// They work in atomic steps, each well under 2 ms. An error leaves the previous steps done. Calls may be repeated as
+// error.h describes. No call waits for a Durability.
 //
 // Threads, URL, errors, fork() and partitions as for Inspector. If a call with ids fails for one partition, it
 // continues with the others, and then throws the first error.
 class DELAYQUEUE_EXPORT QueueAdmin {
  public:
   QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  QueueAdmin(const std::string& url, const char* const (&queues)[N], const InspectorOptions& = {}) = delete;
+  template <std::size_t N, class = internal::IfSeveral<N>>
+  QueueAdmin(const char* const (&urls)[N], const std::string& queue, const InspectorOptions& = {}) = delete;
   ~QueueAdmin();
   QueueAdmin(QueueAdmin&&) noexcept;
   QueueAdmin& operator=(QueueAdmin&&) noexcept;
 
   // Like Producer::cancel and Producer::reschedule.
-  [[nodiscard]] std::vector<State> cancel(const std::vector<std::string>& ids);
-  [[nodiscard]] std::vector<Moved> reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when);
+  [[nodiscard]] std::vector<State> cancel(const internal::Ids& ids);
+  [[nodiscard]] std::vector<Moved> reschedule(const internal::Ids& ids, const RescheduleOptions& when);
 
   // Makes dead letters ready at once, like new messages: their number of deliveries and their reason are deleted.
-  [[nodiscard]] std::vector<Redriven> redrive(const std::vector<std::string>& ids, const RedriveOptions& options = {});
+  [[nodiscard]] std::vector<Redriven> redrive(const internal::Ids& ids, const RedriveOptions& options = {});
 
   // Makes messages ready that are pending or in a backoff, before all other ready messages: the first id is delivered
   // first. With HeldMessages::force also messages that a consumer holds. If that consumer is alive, such a message is
   // handled twice.
-  [[nodiscard]] std::vector<Released> release(const std::vector<std::string>& ids,
-                                              HeldMessages held = HeldMessages::skip);
+  [[nodiscard]] std::vector<Released> release(const internal::Ids& ids, HeldMessages held = HeldMessages::skip);
 
   // Makes messages dead letters, with the reason. With HeldMessages::force also messages that a consumer holds: their
   // handlers continue, and Message::lease_lost() becomes true at the next renewal (within a third of a lease). If such
   // a handler returns ack nevertheless, the work was done: the message is deleted, and is no dead letter any more. Any
   // other verdict is stale.
-  [[nodiscard]] std::vector<Buried> bury(const std::vector<std::string>& ids, const BuryOptions& options = {});
+  [[nodiscard]] std::vector<Buried> bury(const internal::Ids& ids, const BuryOptions& options = {});
 
   // Extends a backoff, or a lease of a Go worker, by `by`, at least 1 ms (counted from now if its end has passed). The
   // end of a TTL moves by as much.
@@ -62,17 +65,17 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // because it identifies a lease by its end time: Message::lease_lost() becomes true at the next renewal, the verdict
   // is stale, and the message is delivered again after the new end. Use force to delay the messages of a dead or broken
   // process, for example until an operator has examined them.
-  [[nodiscard]] std::vector<Extended> extend(const std::vector<std::string>& ids, milliseconds by,
+  [[nodiscard]] std::vector<Extended> extend(const internal::Ids& ids, milliseconds by,
                                              HeldMessages held = HeldMessages::skip);
 
-  // Deletes messages of a state (pending, ready, retry or dead), in bounded steps, partition by partition. Returns the
-  // number of deleted messages. Throws before it deletes any if a partition cannot be read.
+  // Deletes messages of a state (pending, ready, retry or dead), in bounded steps, partition by partition. Returns
+  // their number. Throws before it deletes any if a partition cannot be read.
   std::uint64_t purge(State state, const PurgeOptions& options = {});
 
-  // Deletes those of the given messages that are still in the state (pending, ready, retry or dead). If several callers
-  // pass the same message at the same time, one of them deletes it. In ready and retry it also removes ids at the front
-  // of the list whose messages are gone.
-  Removed purge(State state, const std::vector<std::string>& ids);
+  // Deletes those of the given messages that are still in the state (pending, ready, retry or dead). Of several callers
+  // at the same time one deletes a message. In ready and retry it also removes ids at the front of the list whose
+  // messages are gone.
+  Removed purge(State state, const internal::Ids& ids);
 
   // Stores messages that find() or list() returned with whole payloads, in this queue or another one.
   //   - A dead letter is a dead letter again, with its reason and time. A message that was pending or in a backoff is
@@ -90,7 +93,6 @@ class DELAYQUEUE_EXPORT QueueAdmin {
 
   // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
   // workers ignore a pause. It replaces an earlier pause.
-  //
   // Partition 0 is paused, or resumed, first, and without it none is. If another one cannot be reached, the call
   // throws, and consumers pause or resume that one, too, before they take messages there again.
   void pause(const PauseOptions& options = {});
@@ -115,8 +117,7 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // Deletes all that is stored of an empty queue: its statistics, its pause, its actions, orphaned metadata of
   // messages, and its name in queues(). First deletes finished messages that are not deleted yet. The layout of a queue
   // with partitions stays: a producer that has read it may send to any of them. A queue with a message in any state, or
-  // with a consumer that waits for messages, is not changed; the result contains the reasons. Looks for such a consumer
-  // for 0.3 s.
+  // with a consumer that waits for messages, is not changed; the result has the reasons. Looks for one for 0.3 s.
   //
   // A send at the same time or later registers the queue again, also one by an existing Producer. Not noticed are
   // consumers of the Go library, and consumers that only poll because their user may not block: they see a queue
@@ -124,9 +125,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   [[nodiscard]] Remains forget();
 
   // An advisory lock between operators, for calls that belong together, such as reading messages, writing them
-  // elsewhere and deleting them. It excludes other callers of lock() only. It ends after `duration`
-  // (at least 1 ms), also if its holder has died. Returns false if the lock is taken, also by the same `holder`: so
-  // lock() cannot extend it.
+  // elsewhere and deleting them. It excludes only other callers of lock(). It ends after `duration` (at least 1 ms).
+  // Returns false if the lock is taken, also by the same `holder`: so lock() cannot extend it.
   [[nodiscard]] bool lock(const std::string& holder, milliseconds duration);
   void unlock(const std::string& holder);  // does nothing if another holder has the lock, or none
 
@@ -137,9 +137,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // A repair deletes no payload: a payload without a state becomes a ready message. So it may deliver a message once
   // too often, or deliver a message that a Go worker has intercepted.
   //
-  // A million messages take about a minute, in steps of at most 2 ms, with other calls between them. For each partition
-  // it scans all keys of the server's database, to find payloads. Uses 17 bytes of memory for each message in ready and
-  // retry.
+  // A million messages take about a minute, in steps of at most 2 ms, with other calls between them. It scans all keys
+  // of the database for each partition, and uses 17 bytes for each message in ready and retry.
   [[nodiscard]] CheckReport check(const CheckOptions& options = {});
 
  private:

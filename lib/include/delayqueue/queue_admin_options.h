@@ -1,6 +1,7 @@
 // The options of the calls of a QueueAdmin.
 #pragma once
 
+#include <delayqueue/export.h>
 #include <delayqueue/types.h>
 
 #include <cstdint>
@@ -13,6 +14,7 @@ namespace delayqueue {
 //   skip   it does not change them
 //   force  it changes them, and the consumer loses the lease
 enum class HeldMessages { skip, force };
+DELAYQUEUE_EXPORT const char* to_string(HeldMessages held);
 
 struct PauseOptions {
   std::optional<milliseconds> duration{};  // at least 1 ms; unset: until resume()

@@ -15,7 +15,7 @@ struct SendOptions {
   milliseconds delay{0};  // until the message is due, by Redis' clock; at least 0
   // When the message is due: from 1970 to the end of 2199, rounded up to the ms.
   std::optional<std::chrono::system_clock::time_point> at{};
-  std::optional<int> retries{};       // deliveries after the first; unset: ProducerOptions::retries
+  std::optional<int> retries{};       // deliveries after the first; see ProducerOptions::retries, the default
   std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
   // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. In a queue with partitions
   // messages with ids of version 4 are in partition 0: they have the throughput of one master. See docs/protocol.md.

@@ -24,6 +24,7 @@ enum class RiskKind {
   coverage,     // all masters of a Cluster stop if one is away: a risk for queues with partitions
   unknown,      // some risks cannot be examined: INFO or CONFIG GET is forbidden or hidden
 };
+DELAYQUEUE_EXPORT const char* to_string(RiskKind kind);  // "eviction", "memory" ...
 
 // A setting or state of a server that can lose messages of a queue, or delay them.
 struct Risk {

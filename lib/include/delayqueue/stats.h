@@ -1,6 +1,8 @@
 // Counters of a Consumer and of a Producer, for metrics and health checks.
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <cstdint>
 #include <string>
 
@@ -22,7 +24,9 @@ struct ConsumerStats {
   std::uint64_t running = 0;      // handlers that run now; with a DeliveryHandler: until settled and returned
   std::uint64_t prefetched = 0;   // messages that the consumer holds now, and whose handler has not begun
   bool connected = false;         // started, and Redis answered the last request without an error
-  std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery
+  // The text of the last error counted in `errors`, with advice; it stays after recovery. Before start() it says that
+  // the consumer is not started.
+  std::string last_error{};
 };
 
 // Since the producer was constructed.

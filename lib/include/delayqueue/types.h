@@ -45,6 +45,7 @@ enum class Moved {
 
 // What is stored about one message: see Inspector::find and Inspector::list.
 struct MessageInfo {
+DELAYQUEUE_EXPORT const char* to_string(Moved moved);
   std::string id{};
   State state = State::unknown;
   // pending: when it is due. unack: when its lease or backoff ends. dead: when it became a dead letter. Unset in ready

@@ -2,6 +2,8 @@
 // on for longest. See Inspector::workers().
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <chrono>
 #include <cstdint>
 #include <string>

@@ -89,10 +89,8 @@ class Batcher {
         failure = "the handler returned " + std::to_string(verdicts.size()) + " instead of " +
                   std::to_string(batch.size()) + " verdicts";
       }
-    } catch (const std::exception& e) {
-      failure = e.what();
     } catch (...) {
-      failure = "the handler threw something that is no std::exception";
+      failure = current_exception_text();
     }
     for (std::size_t i = 0; i < batch.size(); ++i) {
       static_cast<void>(std::move(batch[i]).settle(failure ? nack(*failure) : std::move(verdicts[i])));

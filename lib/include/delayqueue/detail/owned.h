@@ -1,6 +1,8 @@
 // Owner of the implementation behind a public object. Internal.
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <memory>
 #include <utility>
 

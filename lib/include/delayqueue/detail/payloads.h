@@ -1,6 +1,8 @@
 // Internal.
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <iterator>
 #include <string_view>
 #include <type_traits>

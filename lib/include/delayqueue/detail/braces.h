@@ -1,0 +1,53 @@
+// What keeps {"a", "b"} from being one std::string or std::string_view of two pointers. Internal.
+#pragma once
+
+#include <delayqueue/export.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace delayqueue::internal {
+
+// For deleted overloads: enabled for braces that hold two texts or more where one is expected.
+template <std::size_t N>
+using IfSeveral = std::enable_if_t<(N > 1)>;
+
+// A std::string that two texts in braces cannot make.
+class Name : public std::string {
+ public:
+  Name() = default;
+  template <class Text, class = std::enable_if_t<std::is_convertible_v<Text, std::string>>>
+  Name(Text&& text) : std::string(std::forward<Text>(text)) {}
+  Name(const char* data, std::size_t size) : std::string(data, size) {}
+};
+
+// Ids of messages: a vector, or a list in braces, of which {{"a", "b"}} has two, too.
+class Ids : public std::vector<std::string> {
+ public:
+  Ids() = default;
+  Ids(std::vector<std::string> ids) : vector(std::move(ids)) {}
+  Ids(std::initializer_list<Name> ids) : vector(ids.begin(), ids.end()) {}
+  template <class Iterator, class = typename std::iterator_traits<Iterator>::iterator_category>
+  Ids(Iterator begin, Iterator end) : vector(begin, end) {}
+};
+
+// A view of a payload in a list in braces. {"a", {}} is none: it is a payload with options.
+class Payload {
+ public:
+  template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, std::string_view>>>
+  Payload(const Text& text) : text_(text) {}
+  template <class Size, class = std::enable_if_t<std::is_integral_v<Size>>>
+  Payload(const char* data, Size size) : text_(data, static_cast<std::size_t>(size)) {}
+  operator std::string_view() const { return text_; }
+
+ private:
+  std::string_view text_;
+};
+
+}  // namespace delayqueue::internal

@@ -1,0 +1,101 @@
+// Uses of the public headers that must compile: braces that are read as they are meant, and handlers of every kind.
+#include <delayqueue/batch.h>
+#include <delayqueue/delayqueue.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dq = delayqueue;
+
+namespace {
+
+const std::string kUrl = "redis://127.0.0.1:6379";
+const auto kHandler = [](const dq::Message&) { return dq::ack(); };
+
+dq::Verdict function(const dq::Message&) { return dq::ack(); }
+void later(dq::Delivery delivery) { std::move(delivery).ack(); }
+
+struct Counts {
+  int calls = 0;
+  dq::Verdict operator()(const dq::Message&) { return ++calls > 1 ? dq::ack() : dq::nack(); }
+};
+
+void constructors(const std::string& name, const char* data, std::string_view view, const dq::ConsumerOptions& options,
+                  const std::vector<dq::Subscription>& subscriptions) {
+  dq::Producer producer_1(kUrl, {"orders"}), producer_2({"redis://a"}, name), producer_3(kUrl, {name});
+  dq::Producer producer_4(kUrl, {data, 3}), producer_5(kUrl, std::string(view), {}), producer_6("redis://a", "b", {});
+  dq::Inspector inspector_1(kUrl, {"orders"}), inspector_2(kUrl, name, {});
+  dq::QueueAdmin admin_1(kUrl, {"orders"}), admin_2(kUrl, name, {});
+  dq::Consumer consumer_1(kUrl, {"orders"}, kHandler, {}), consumer_2(kUrl, {name}, function, options);
+  dq::Consumer consumer_3(kUrl, {{"orders", kHandler}, {name, later}, {{"mails"}, function, {}}}, options);
+  dq::Consumer consumer_4(kUrl, {{"orders", kHandler}}), consumer_5(kUrl, subscriptions), consumer_6(kUrl, {}, options);
+  dq::Consumer consumer_7(kUrl, {dq::Subscription{"orders", kHandler}, subscriptions.front()});
+  dq::Subscription subscription{name, kHandler, {}};
+  subscription.queue = "orders";
+  subscription.queue = name;
+  const std::string& queue = subscription.queue;
+#if __cplusplus >= 202002L
+  dq::Consumer consumer_8(kUrl, "orders", kHandler, {.concurrency = 4});
+  dq::Consumer consumer_9(kUrl, {{.queue = "orders", .handler = kHandler, .options = {.weight = 3}}, {name, later}});
+  dq::Producer producer_7(kUrl, "orders", {.retries = 0});
+#endif
+}
+
+void handlers(const dq::Handler& handler, const dq::DeliveryHandler& settles_later, Counts& counts) {
+  dq::Consumer consumer_1(kUrl, "orders", function), consumer_2(kUrl, "orders", later);
+  dq::Consumer consumer_3(kUrl, "orders", handler), consumer_4(kUrl, "orders", settles_later);
+  dq::Consumer consumer_5(kUrl, "orders", std::ref(counts)), consumer_6(kUrl, "orders", Counts());
+  dq::Consumer consumer_7(kUrl, "orders", [](const auto&) { return dq::ack(); });
+  dq::Consumer consumer_8(kUrl, "orders", [](auto) { return dq::ack(); });
+  dq::Consumer consumer_9(kUrl, "orders", [](dq::Delivery&& delivery) { std::move(delivery).nack(); });
+  dq::Consumer consumer_10(kUrl, "orders", [](const dq::Message&) mutable { return dq::ack(); });
+  dq::Consumer consumer_11(kUrl, "orders", nullptr), consumer_12(kUrl, "orders", dq::Handler());
+  dq::Consumer consumer_13(kUrl, {{"orders", [](const auto&) { return dq::ack(); }}, {"mails", handler}});
+  dq::Consumer consumer_14(kUrl, "orders", dq::in_batches([](const dq::MessageBatch& batch) {
+                             return std::vector<dq::Verdict>(batch.size(), dq::ack());
+                           }));
+  const auto both = [](const auto&) { return dq::reject(); };
+  dq::Consumer consumer_15(kUrl, "orders", both), consumer_16(kUrl, {{"orders", both}});
+  auto pointer = std::make_unique<dq::Consumer>(kUrl, "orders", kHandler);
+  const dq::DeliveryHandler moved = later, copied = moved, empty = nullptr;
+  const dq::AnyHandler any = moved, again = any;
+}
+
+void messages(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& admin, const std::string& id,
+              const char* data, std::size_t size, std::string_view view, const std::vector<std::string>& ids) {
+  producer.send({"a"});
+  producer.send({data, size});
+  producer.send({"a"}, {});
+  producer.send_batch({"a", "b"});
+  producer.send_batch({{"a"}, {"b"}});
+  producer.send_batch({{"a", {}}, {"b", {}}});
+  producer.send_batch({{data, size}, {data, 3}});
+  producer.send_batch({id, "b", view}, {});
+  producer.send_batch({{id, dq::SendOptions()}});
+  producer.send_batch(ids);
+  (void)producer.send_async({"a"});
+  (void)producer.send_async({data, size}, {});
+  (void)producer.cancel({id});
+  (void)inspector.find("a");
+  (void)inspector.find(id);
+  (void)inspector.find({"a", "b"});
+  (void)inspector.find({id, "b"}, 10);
+  (void)inspector.find(ids);
+  (void)admin.cancel({"a"});
+  (void)admin.cancel({"a", "b"});
+  (void)admin.cancel({{"a", "b"}});
+  (void)admin.cancel({id, id});
+  (void)admin.cancel({});
+  (void)admin.redrive({ids.begin(), ids.end()});
+  (void)admin.purge(dq::State::dead, {id});
+  dq::Headers headers{{"a", "b"}, {"c", id}, {"d", {data, size}}};
+  const dq::Headers one{{"a", "b"}}, two({{"a", "b"}, {"c", "d"}}), copy = {{"a", "b"}}, none{}, nothing = {};
+  headers.set("a", {data, size});
+  dq::SendOptions options;
+  options.headers = {{"a", "b"}};
+}
+
+}  // namespace

@@ -1,0 +1,80 @@
+// Uses of the public headers that must not compile. refused_test.sh expects an error for each line that ends in a
+// comment "refused", with the text of the comment if it has one, and no other error.
+#include <delayqueue/batch.h>
+#include <delayqueue/delayqueue.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dq = delayqueue;
+
+namespace {
+
+const std::string kUrl = "redis://127.0.0.1:6379";
+const auto kHandler = [](const dq::Message&) { return dq::ack(); };
+
+void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& admin, const dq::Consumer& consumer) {
+  // Two texts in braces where one is expected.
+  const char* const queues[] = {"orders", "mails"};
+  char first[8] = "a", second[8] = "b";
+  dq::Consumer consumer_1(kUrl, {"orders", "mails"}, kHandler);                      // refused: deleted
+  dq::Consumer consumer_2(kUrl, {"orders", "mails", "sms"}, kHandler);               // refused: deleted
+  dq::Consumer consumer_3(kUrl, {"orders", "mails"}, kHandler, {});                  // refused: deleted
+  dq::Consumer consumer_4(kUrl, {"orders", "mails"}, [](dq::Delivery) {});           // refused: deleted
+  dq::Consumer consumer_5({"redis://a", "redis://b"}, "orders", kHandler);           // refused: deleted
+  dq::Consumer consumer_6({"redis://a", "redis://b"}, {{"orders", kHandler}});       // refused: deleted
+  dq::Consumer consumer_7(kUrl, queues, kHandler);                                   // refused: deleted
+  dq::Consumer consumer_8(kUrl, {first, second}, kHandler);                          // refused: deleted
+  dq::Consumer consumer_9(kUrl, {{{"orders", "mails"}, kHandler}});                  // refused
+  dq::Producer producer_1(kUrl, {"orders", "mails"});                                // refused: deleted
+  dq::Producer producer_2({"redis://a", "redis://b"}, "orders");                     // refused: deleted
+  dq::Inspector inspector_1(kUrl, {"orders", "mails"});                              // refused: deleted
+  dq::Inspector inspector_2({"redis://a", "redis://b"}, "orders");                   // refused: deleted
+  dq::QueueAdmin admin_1(kUrl, {"orders", "mails"});                                 // refused: deleted
+  dq::QueueAdmin admin_2({"redis://a", "redis://b"}, "orders");                      // refused: deleted
+  const dq::Subscription subscription_1{{"orders", "mails"}, kHandler};              // refused
+  const std::vector<dq::Subscription> several{{{"orders", "mails"}, kHandler, {}}};  // refused
+  producer.send({"a", "b"});                                                         // refused: deleted
+  producer.send({"a", "b"}, dq::SendOptions());                                      // refused: deleted
+  producer.send_batch({{"a", "b"}});                                                 // refused
+  producer.send_batch({{"a", "b"}, {"c", "d"}});                                     // refused
+  (void)producer.send_async({"a", "b"});                                             // refused: deleted
+  (void)producer.cancel({"a", "b"});                                                 // refused: deleted
+  (void)producer.reschedule({"a", "b"}, dq::RescheduleOptions());                    // refused: deleted
+  (void)inspector.find_everywhere({"a", "b"});                                       // refused: deleted
+  (void)consumer.stats({"orders", "mails"});                                         // refused: deleted
+  dq::Headers headers;
+  headers.set({"a", "b"}, "c");  // refused
+  headers.set("a", {"b", "c"});  // refused
+}
+
+struct Address {};
+struct Owner {
+  dq::Verdict operator()(const dq::Message&) const { return dq::ack(); }
+  std::unique_ptr<int> owned{};
+};
+
+void handlers() {
+  const auto nothing = [](const dq::Message&) {};
+  const auto number = [](const dq::Message&) { return 1; };
+  const auto lost = [](dq::Delivery) { return dq::nack(); };
+  const auto borrowed = [](const dq::Delivery&) {};
+  const auto other = [](const Address&) { return dq::ack(); };
+  const auto also_lost = [](dq::Delivery) { return dq::nack(); };
+  const auto lost_in_batches = [](dq::Delivery) { return dq::nack(); };
+  const auto batch = [](const dq::MessageBatch&) {};
+  dq::Consumer consumer_1(kUrl, "orders", nothing);        // refused: it must return a Verdict
+  dq::Consumer consumer_2(kUrl, "orders", number);         // refused: it must return a Verdict
+  dq::Consumer consumer_3(kUrl, "orders", lost);           // refused: it must return nothing
+  dq::Consumer consumer_4(kUrl, "orders", borrowed);       // refused: take the Delivery by value
+  dq::Consumer consumer_5(kUrl, "orders", other);          // refused: a function of a const delayqueue::Message&
+  dq::Consumer consumer_6(kUrl, "orders", 5);              // refused: a function of a const delayqueue::Message&
+  dq::Consumer consumer_7(kUrl, "orders", Owner());        // refused: it must be copyable
+  dq::Consumer consumer_8(kUrl, {{"orders", also_lost}});  // refused: it must return nothing
+  const dq::DeliveryHandler handler = lost_in_batches;  // refused: must return nothing, because a result would be lost
+  dq::in_batches(batch);                                // refused: that returns a std::vector<Verdict>
+}
+
+}  // namespace
