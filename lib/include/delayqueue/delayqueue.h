@@ -11,6 +11,7 @@
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
 #include <delayqueue/headers.h>
+#include <delayqueue/ids.h>
 #include <delayqueue/inspector.h>
 #include <delayqueue/integrity.h>
 #include <delayqueue/message.h>
