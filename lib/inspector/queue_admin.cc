@@ -390,6 +390,7 @@ std::vector<Sent> QueueAdmin::restore(const std::vector<MessageInfo>& messages) 
   impl_->needs_whole_queue("restore");
   std::vector<std::string> ids;
   ids.reserve(messages.size());
+  check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
   for (const MessageInfo& message : messages) ids.push_back(id_of("id", message.id));
   std::vector<store::RestoreRecord> all;
   std::vector<Sent> sent;
@@ -429,6 +430,7 @@ Layout QueueAdmin::set_partitions(unsigned partitions) {
   LayoutKeeper& keeper = impl_->partitions().layout();
   keeper.check(partitions);
   const std::vector<unsigned> used = impl_->partitions().probe(Partitions::Probe::complete);
+  check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
   if (!used.empty() && used.front() < partitions) {
     const store::Keys& keys = impl_->partitions().of(used.front()).store().keys();
     throw std::invalid_argument("partitions: " + std::to_string(partitions) + ", but " + keys.base +

@@ -66,8 +66,9 @@ bool exists(const redis::Pipeline& pipeline, std::size_t request) {
 
 // Parses the URL and checks the options, before the constructor creates anything from them.
 Url validated(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-              const QueueOptions& options) {
+              const QueueOptions& options, RegisterQueue registers) {
   validate(queue, connection, options);
+  if (registers == RegisterQueue::yes) check_new_queue(queue, options.prefix);
   Url parsed = redis::parse_url(url);
   const bool tls = !parsed.addresses.empty() && parsed.addresses.front().tls;
   const TlsOptions& wanted = connection.tls;
@@ -101,7 +102,7 @@ Url validated(const std::string& url, const std::string& queue, const Connection
 
 Endpoint::Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
                    const QueueOptions& options, RegisterQueue registers, SharePool shares)
-    : Endpoint(validated(url, queue, connection, options), queue, connection, options, registers, shares) {}
+    : Endpoint(validated(url, queue, connection, options, registers), queue, connection, options, registers, shares) {}
 
 Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOptions& connection,
                    const QueueOptions& options, RegisterQueue registers, SharePool shares)

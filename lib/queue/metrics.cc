@@ -1,5 +1,7 @@
 #include <delayqueue/metrics.h>
 
+#include "queue/utf8.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -26,24 +28,8 @@ bool is_invisible(unsigned code) {
 
 // The length of the valid and printable UTF-8 character at the start of a text that is not empty; 0: there is none.
 std::size_t printable_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto is_within = [](unsigned value, unsigned least, unsigned most) { return value >= least && value <= most; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-  // Excludes control characters, overlong forms, surrogates, and what is beyond the last character.
-  const unsigned least = first == 0xc2 ? 0xa0 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  const std::size_t length = is_within(first, 0xc2, 0xdf)   ? 2
-                             : is_within(first, 0xe0, 0xef) ? 3
-                             : is_within(first, 0xf0, 0xf4) ? 4
-                                                            : 0;
-  if (length == 0 || !is_within(byte(1), least, most)) return 0;
-  unsigned code = first & (0xffU >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!is_within(byte(i), 0x80, 0xbf)) return 0;
-    code = code << 6 | (byte(i) & 0x3fU);
-  }
-  return is_invisible(code) ? 0 : length;
+  const Character first = first_character(text);
+  return is_control(first.code) || is_invisible(first.code) ? 0 : first.length;
 }
 
 // A label. Queues of other programs may have any names.

@@ -24,6 +24,11 @@ inline constexpr std::size_t kMostThreads = 10'000;
 
 void validate(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
 void validate(const ProducerOptions& options);
+
+// Checks the name of a queue that the caller may create. Inspector and QueueAdmin accept any name that is there: so a
+// queue of an earlier version, or of another program, can be read, emptied and forgotten.
+void check_new_queue(const std::string& queue, const std::string& prefix);
+
 void validate(const ConsumerOptions& options, bool settles_later);  // true: with a DeliveryHandler
 void check_at_least(const char* field, milliseconds value, milliseconds least);
 
@@ -33,7 +38,7 @@ store::Due due_of(milliseconds delay, const std::optional<std::chrono::system_cl
 // Checks the time of a message: see store::kLatestUs.
 void check_time(const char* field, milliseconds since_1970);
 
-// Refuses reserved names, which Headers allows, and returns the headers of a send in their stored form.
+// Refuses reserved names, which a received message may have, and returns the headers of a send in their stored form.
 std::string packed_headers(const Headers& headers);
 
 // Validates ids and returns them in canonical form.

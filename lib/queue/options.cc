@@ -1,6 +1,7 @@
 #include <delayqueue/options.h>
 
 #include "queue/option_checks.h"
+#include "queue/utf8.h"
 #include "redis/escaped.h"
 #include "store/headers.h"
 #include "store/keys.h"
@@ -17,6 +18,7 @@ using std::chrono::system_clock;
 
 constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
 constexpr std::chrono::microseconds kLongestBusyWait{1000};
+constexpr std::size_t kLongestName = 255;  // of a queue, in bytes
 
 [[noreturn]] void wrong(const std::string& field, const std::string& value, const std::string& wanted) {
   throw std::invalid_argument(field + ": " + redis::escaped(value) + "; expected " + wanted);
@@ -44,9 +46,19 @@ void check_name(const char* field, const std::string& value, bool hash_tag) {
   }
 }
 
-// Whether the name begins with "dq-", in upper or lower case.
-bool is_reserved(std::string_view name) {
-  return name.size() > 2 && (name[0] == 'd' || name[0] == 'D') && (name[1] == 'q' || name[1] == 'Q') && name[2] == '-';
+void check_new_name(const char* field, const std::string& name) {
+  const std::string shown = '"' + name.substr(0, 64) + '"';
+  if (name.size() > kLongestName) {
+    wrong(field, shown + " of " + std::to_string(name.size()) + " bytes",
+          "a name of at most " + std::to_string(kLongestName) + " bytes");
+  }
+  for (std::string_view rest = name; !rest.empty();) {
+    const Character next = first_character(rest);
+    const std::string at = "; its byte " + std::to_string(name.size() - rest.size() + 1) + " is ";
+    if (next.length == 0) wrong(field, shown, "a name in UTF-8" + at + "no part of a character");
+    if (is_control(next.code)) wrong(field, shown, "a name without control characters" + at + "one");
+    rest.remove_prefix(next.length);
+  }
 }
 
 }  // namespace
@@ -71,6 +83,11 @@ void validate(const std::string& queue, const ConnectionOptions& connection, con
   for (const char c : connection.client_name) {
     if (c <= ' ' || c > '~') wrong("connection.client_name", '"' + connection.client_name + '"', "no spaces");
   }
+}
+
+void check_new_queue(const std::string& queue, const std::string& prefix) {
+  check_new_name("queue", queue);
+  check_new_name("queue.prefix", prefix);
 }
 
 void validate(const ProducerOptions& options) {
@@ -118,11 +135,7 @@ void check_time(const char* field, milliseconds since_1970) {
 }
 
 std::string packed_headers(const Headers& headers) {
-  for (const auto& [name, value] : headers) {
-    if (!is_reserved(name)) continue;
-    throw std::invalid_argument("header \"" + redis::escaped(name) +
-                                "\": names that begin with \"dq-\" are reserved; use another name");
-  }
+  store::check_not_reserved(headers);
   return store::packed(headers);
 }
 

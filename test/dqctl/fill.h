@@ -12,6 +12,7 @@ namespace test {
 // Removes all keys from server().
 void empty_server();
 
+// The queue may have a name that Producers refuse: earlier versions sent to any.
 std::vector<std::string> send(const std::string& queue, const std::vector<std::string>& payloads,
                               std::chrono::milliseconds delay = std::chrono::milliseconds(0));
 

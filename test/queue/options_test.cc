@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/ledger.h"
@@ -60,6 +61,55 @@ TEST_CASE("options: a queue named like a partition is refused with its name") {
     }
   }
   CHECK(thrown([] { Producer(kUrl, "orders#1"); }) == "nothing");
+}
+
+// A name that is refused, and why.
+const std::vector<std::pair<std::string, std::string>> bad_names = {
+    {"", "empty; expected a name"},
+    {std::string(256, 'n'), "of 256 bytes; expected a name of at most 255 bytes"},
+    {std::string(157'973, 'n'), "of 157973 bytes; expected a name of at most 255 bytes"},
+    {"orders\n", "\"orders\\x0a\"; expected a name without control characters; its byte 7 is one"},
+    {std::string("mails\0", 6), "\"mails\\x00\"; expected a name without control characters; its byte 6 is one"},
+    {"a\x7f", "its byte 2 is one"},
+    {"\xc3\xa4\xc2\x85", "its byte 3 is one"},
+    {"\x1b[2J", "its byte 1 is one"},
+    {"raw\xff", "\"raw\\xff\"; expected a name in UTF-8; its byte 4 is no part of a character"},
+    {"\xc3", "its byte 1 is no part of a character"},
+    {"\xed\xa0\x80", "its byte 1 is no part of a character"},
+    {"\xc0\xaf", "its byte 1 is no part of a character"},
+    {"\xf4\x90\x80\x80", "its byte 1 is no part of a character"},
+};
+
+TEST_CASE("options: a Producer and a Consumer take names of 1 to 255 bytes of UTF-8 without control characters") {
+  const Handler handler = [](const Message&) { return ack(); };
+  for (const auto& [name, why] : bad_names) {
+    CAPTURE(name);
+    const std::string error = thrown([name = name] { Producer(kUrl, name); });
+    CHECK(has(error, "invalid_argument: queue: "));
+    CHECK(has(error, why));
+    CHECK(error.size() < 400);
+    CHECK(thrown([&, name = name] { Consumer(kUrl, name, handler); }) == error);
+    CHECK(has(thrown([&, name = name] { Consumer(kUrl, {{"orders", handler}, {name, handler}}); }), why));
+    ProducerOptions options;
+    options.queue.prefix = name;
+    CHECK(has(thrown([&] { Producer(kUrl, "q", options); }), "invalid_argument: queue.prefix: "));
+  }
+  for (const std::string& name : {std::string(255, 'n'), std::string("a b"), std::string("\xc3\xa4\xf0\x9f\x98\x80"),
+                                  std::string("a:b/c\"'{}*?#1")}) {
+    CHECK(thrown([&] { Producer(kUrl, name); }) == "nothing");
+    CHECK(thrown([&] { Consumer(kUrl, name, handler); }) == "nothing");
+  }
+}
+
+TEST_CASE("options: an Inspector and a QueueAdmin read queues with names that are refused now, and create none") {
+  for (const auto& [name, why] : bad_names) {
+    if (name.empty()) continue;
+    CAPTURE(name);
+    CHECK(thrown([name = name] { Inspector(kUrl, name); }) == "nothing");
+    QueueAdmin admin(kUrl, name);
+    CHECK(has(thrown([&] { static_cast<void>(admin.restore({})); }), why));
+    CHECK(has(thrown([&] { admin.set_partitions(4); }), why));
+  }
 }
 
 TEST_CASE("options: a Consumer refuses an invalid value with its name and value") {

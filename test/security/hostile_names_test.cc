@@ -122,6 +122,46 @@ TEST_CASE("names: a shell loop over --names starts no server and runs no command
   CHECK_FALSE(is_there(folder.file("pwned")));
 }
 
+TEST_CASE("names: send, work, import and partitions --set refuse a name that no queue may have, and say why") {
+  const test::TempDir folder;
+  test::empty_server();
+  for (const std::string& name : {std::string("two\nlines"), std::string("raw\xff"), std::string(256, 'n')}) {
+    CAPTURE(name);
+    for (const Strings& arguments :
+         {Strings{"send", "--", name, "x"}, Strings{"work", name, "--", "true"}, Strings{"import", "--", name},
+          Strings{"partitions", "--set", "2", "--create", "--", name}}) {
+      const Ran ran = run(arguments);
+      CAPTURE(arguments.front());
+      CAPTURE(ran.err);
+      CHECK(ran.code == 2);
+      CHECK(test::has(ran.err, "queue: "));
+      CHECK(test::has(ran.err, "expected a name "));
+    }
+  }
+  CHECK(test::redis().cmd({"DBSIZE"}).integer == 0);
+}
+
+TEST_CASE("names: a queue whose name is refused now is read, exported to another one, emptied and forgotten") {
+  const test::TempDir folder;
+  test::empty_server();
+  for (const std::string& name : {std::string("two\nlines"), std::string("raw\xff")}) {
+    CAPTURE(name);
+    const std::string id = test::send(name, {"x"}).front();
+    CHECK(run({"show", "--", name, id}).code == 0);
+    CHECK(run({"doctor", "--", name}).code == 0);
+    CHECK(run({"stuck", "--", name}).code == 0);
+    const Ran exported = run({"export", "--", name});
+    CHECK(exported.code == 0);
+    test::DqctlOptions input;
+    input.input = exported.out;
+    CHECK(run({"import", "good"}, input).code == 0);
+    CHECK(run({"purge", "--all", "--state", "ready", "--yes", "--", name}).code == 0);
+    CHECK(run({"forget", "--yes", "--", name}).code == 0);
+    CHECK_FALSE(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:" + name}).integer != 0);
+  }
+  CHECK(test::redis().cmd({"LLEN", "dp:good:ready"}).integer == 2);
+}
+
 TEST_CASE("names: help and README mention the --") {
   CHECK(test::has(run({"--help"}).out, "dqctl stats -- \"$queue\""));
   std::ifstream in(test::source_path("tools/dqctl/README.md"));

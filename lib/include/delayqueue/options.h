@@ -71,7 +71,9 @@ struct GoCompatibility {
   bool remove_from_lists = false;
 };
 
-// The names of the queue's keys. All programs that share a queue must use the same values.
+// The names of the queue's keys. All programs that share a queue must use the same values. The name of a queue, and the
+// prefix, has 1 to 255 bytes of valid UTF-8 without control characters, and does not end in #<number>.<number>; with a
+// hash tag it has no braces. Inspector and QueueAdmin also read queues with other names, and forget them.
 struct QueueOptions {
   std::string prefix = "dp";              // keys are <prefix>:<queue>:...
   HashTag hash_tag = HashTag::automatic;  // on: {<prefix>:<queue>}:..., all in one Cluster slot
@@ -114,6 +116,6 @@ class DELAYQUEUE_EXPORT Durability {
   int replica_count_ = 0;
   milliseconds timeout_{0};
 };
+DELAYQUEUE_EXPORT const char* to_string(Durability::Kind kind);  // "none", "replicas", "disk"
 
 }  // namespace delayqueue
-DELAYQUEUE_EXPORT const char* to_string(Durability::Kind kind);  // "none", "replicas", "disk"
