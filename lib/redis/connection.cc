@@ -4,6 +4,7 @@
 #include "redis/escaped.h"
 #include "redis/resp.h"
 #include "redis/tls_socket.h"
+#include "redis/url_parts.h"
 
 #include <delayqueue/error.h>
 
@@ -68,6 +69,25 @@ int version_number(std::string_view text) {
 std::unique_ptr<Tls> tls_for(const Address& address, const TlsOptions& options) {
   if (Interrupt::is_raised_here()) throw ConnectionError("stopped before connecting to " + address.text());
   return address.tls ? std::make_unique<Tls>(address, options) : nullptr;
+}
+
+// What is often wrong with a login that was refused. Tells no part of the password, nor of a user, which may be one.
+std::string login_hint(const Login& login) {
+  const std::string& password = login.password;
+  if (password.empty()) {
+    return login.user.empty() ? ""
+                              : "; there is a user but no password: a password without a user is written "
+                                "redis://:PASSWORD@host, with a colon before it";
+  }
+  const auto is_edge = [](char c) { return c == ' ' || is_control(c); };
+  if (is_edge(password.front()) || is_edge(password.back()) || password.substr(0, 3) == "\xef\xbb\xbf") {
+    return "; the password begins or ends with a blank, a line break or a byte order mark, perhaps those of a file";
+  }
+  const char quote = password.front();
+  if (password.size() > 1 && password.back() == quote && (quote == '"' || quote == '\'')) {
+    return "; the password is in quotation marks, which are a part of it";
+  }
+  return "";
 }
 
 }  // namespace
@@ -315,7 +335,11 @@ void Connection::log_in(const Login& login, Deadline deadline) {
     throw ReplyError("redis at " + where_ + " is too old: it has no command HELLO; 6.2 or later is needed. " +
                      "If it is, somebody has disabled HELLO (rename-command, or a proxy): allow it");
   }
-  throw_if_error(fields, where_);
+  try {
+    throw_if_error(fields, where_);
+  } catch (const AccessDenied& e) {
+    throw AccessDenied(e.what() + login_hint(login));
+  }
   for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
     if (fields[i].text() == "version" && version_number(fields[i + 1].text()) < 602) {
       throw ReplyError("redis at " + where_ + " is too old: " + escaped(fields[i + 1].text()) +

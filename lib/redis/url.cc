@@ -15,7 +15,7 @@ using Kind = Url::Kind;
 
 constexpr const char* kExpected =
     "expected redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster://, rediss+cluster:// or "
-    "unix:// and a host or path, or embedded:";
+    "unix:// and a host or path, or embedded:, or the same with valkey for redis";
 constexpr std::size_t kLongestShown = 200;
 constexpr std::string_view kInLogin = "-._~";  // text() does not percent-encode these, letters and digits
 constexpr std::string_view kInPath = "-._~/:@+,=";
@@ -35,6 +35,13 @@ constexpr Scheme kSchemes[] = {
     {"rediss+cluster", Kind::cluster, true},
     {"unix", Kind::server, false},
     {"embedded", Kind::embedded, false},
+    // text() writes them as those above.
+    {"valkey", Kind::server, false},
+    {"valkeys", Kind::server, true},
+    {"valkey+sentinel", Kind::sentinel, false},
+    {"valkeys+sentinel", Kind::sentinel, true},
+    {"valkey+cluster", Kind::cluster, false},
+    {"valkeys+cluster", Kind::cluster, true},
 };
 
 std::string_view scheme_name(Kind kind, bool tls) {
@@ -101,6 +108,16 @@ Url Parser::parse() {
 }
 
 void Parser::check_characters() const {
+  constexpr std::string_view kBom = "\xef\xbb\xbf";
+  if (url_.substr(0, kBom.size()) == kBom) refuse("it begins with a byte order mark; save its file without one");
+  for (const char end : {url_.empty() ? '-' : url_.front(), url_.empty() ? '-' : url_.back()}) {
+    if (end == '"' || end == '\'') {
+      refuse(
+          "it has a quotation mark at its begin or end, as files of variables keep them that are read without a "
+          "shell; remove it");
+    }
+    if (end == ' ' || is_control(end)) refuse("it has a blank or a line break at its begin or end; remove it");
+  }
   if (std::any_of(url_.begin(), url_.end(), is_control)) refuse("control characters are not allowed in a URL");
   if (url_.find(' ') != url_.npos) refuse("spaces are not allowed in a URL; write %20");
   if (url_.find('#') != url_.npos) refuse("'#' is not allowed in a URL; write %23");

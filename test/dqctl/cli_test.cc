@@ -110,6 +110,18 @@ TEST_CASE("cli: a password comes from the environment, from a file or from the U
   CHECK(run({"queues", "--password-file", folder.file("right")}, options).code == 0);
   write_file(folder.file("empty"), "");
   CHECK(run({"queues", "--password-file", folder.file("empty")}, options).code == 2);
+  write_file(folder.file("bom"), "\xef\xbb\xbfgeheim\n");
+  const Ran bom = run({"queues", "--password-file", folder.file("bom")}, options);
+  CHECK(bom.code == 2);
+  CHECK(has(bom.err, "--password-file: the file begins with a byte order mark"));
+  write_file(folder.file("blank"), "geheim \n");
+  CHECK(has(run({"queues", "--password-file", folder.file("blank")}, options).err, "begins or ends with a blank"));
+  options.environment["DELAYQUEUE_PASSWORD"] = "geheim\n";
+  CHECK(has(run({"queues"}, options).err, "begins or ends with a blank, a line break"));
+  const Ran user = run({"queues"}, at("redis://geheim@" + place));
+  CHECK(has(user.err, "a password without a user is written redis://:PASSWORD@host"));
+  CHECK_FALSE(has(user.err, "geheim"));
+  CHECK(run({"queues"}, at("valkey://:geheim@" + place)).code == 0);
 }
 
 TEST_CASE("cli: an unreachable server is exit code 1, and the error has its address without the password") {

@@ -32,11 +32,13 @@ TEST_CASE("parse: durations with every unit are accepted, and malformed ones ref
   CHECK(parse_duration("--x", "1h30m") == 90min);
   CHECK(parse_duration("--x", "1d2h3m4s5ms") == 26h + 3min + 4s + 5ms);
   CHECK(parse_duration("--x", "36525d") == 24h * 36525);
-  for (const char* text :
-       {"", "10", "s", "-5s", "1.5s", "10 s", "5m1h", "1s1s", "10y", "36526d", "99999999999999999999s", "1h ", "+1s"}) {
+  CHECK(parse_duration("--x", "1w") == 24h * 7);
+  CHECK(parse_duration("--x", "2w1d12h") == 24h * 15 + 12h);
+  for (const char* text : {"", "10", "s", "-5s", "1.5s", "10 s", "5m1h", "1s1s", "10y", "1d1w", "5218w", "36526d",
+                           "99999999999999999999s", "1h ", "+1s"}) {
     CAPTURE(text);
     const std::string error = refusal(parse_duration, text);
-    CHECK(error == "--x: '" + std::string(text) + "'; expected a duration such as 250ms, 10s, 5m, 2h, 3d or 1h30m");
+    CHECK(error == "--x: '" + std::string(text) + "'; expected a duration such as 250ms, 10s, 5m, 2h, 3d, 1w or 1h30m");
   }
 }
 
@@ -52,6 +54,11 @@ TEST_CASE("parse: times are accepted as dates and as offsets, and refused outsid
   CHECK(at("2100-03-01T00:00:00Z") == "2100-03-01T00:00:00.000Z");
   CHECK(at("1970-01-01T00:01:00+00:01") == "1970-01-01T00:00:00.000Z");
   CHECK(at("2199-12-31T23:58:59.999-00:01") == "2199-12-31T23:59:59.999Z");
+  CHECK(at("2027-03-28T10:00Z") == "2027-03-28T10:00:00.000Z");
+  CHECK(at("2027-03-28 10:00+02:00") == "2027-03-28T08:00:00.000Z");
+  CHECK(at("2026-11-21T19:36:45+0130") == "2026-11-21T18:06:45.000Z");
+  CHECK(at("2026-11-21T19:36:45.25-0100") == "2026-11-21T20:36:45.250Z");
+  CHECK(at("2026-11-21T19:36:45+01") == "2026-11-21T18:36:45.000Z");
   CHECK(parse_when("--x", "+10m").delay == 10min);
   CHECK_FALSE(parse_when("--x", "+10m").at);
   for (const char* text : {"",
@@ -59,7 +66,16 @@ TEST_CASE("parse: times are accepted as dates and as offsets, and refused outsid
                            "10m",
                            "2026-11-21",
                            "2026-11-21T19:36:45",
-                           "2026-11-21T19:36Z",
+                           "2026-11-21T19Z",
+                           "2026-11-21T19:36",
+                           "2026-11-21T19:36:Z",
+                           "2026-11-21T19:36.5Z",
+                           "2026-11-21T19:36:45+01:",
+                           "2026-11-21T19:36:45+1",
+                           "2026-11-21T19:36:45+010",
+                           "2026-11-21T19:36:45+01000",
+                           "2026-11-21T19:36:45+0160",
+                           "2026-11-21T19:36:45+24",
                            "2027-02-29T00:00:00Z",
                            "2026-13-01T00:00:00Z",
                            "2026-00-01T00:00:00Z",

@@ -85,6 +85,26 @@ TEST_CASE("login: a wrong password, a missing one, and an unknown user are refus
   }
 }
 
+TEST_CASE("login: what is often wrong with a refused login is named, and no part of it is shown") {
+  const Alice alice;
+  const auto hint = [](const std::string& user, const std::string& password) {
+    const std::string text = login_refusal(login(user, password));
+    CHECK(has(text, "WRONGPASS"));
+    CHECK_FALSE(has(text, kPassword));
+    return text.substr(text.find("check the user and password") + 27);
+  };
+  for (const std::string& password :
+       {std::string(kPassword) + "\n", std::string(kPassword) + "\r\n", std::string(kPassword) + " ",
+        " " + std::string(kPassword), "\xef\xbb\xbf" + std::string(kPassword)}) {
+    CHECK(
+        has(hint("alice", password), "; the password begins or ends with a blank, a line break or a byte order mark"));
+  }
+  CHECK(has(hint("alice", '"' + std::string(kPassword) + '"'), "; the password is in quotation marks"));
+  CHECK(has(hint("alice", '\'' + std::string(kPassword) + '\''), "; the password is in quotation marks"));
+  CHECK(has(hint(kPassword, ""), "; there is a user but no password: a password without a user is written redis://:"));
+  CHECK(hint("alice", "wr0ng-pass").empty());
+}
+
 TEST_CASE("login: a server with a password refuses a missing and a wrong one") {
   const PrivateServer server;
   test::Redis(server.socket()).cmd({"CONFIG", "SET", "requirepass", kPassword});

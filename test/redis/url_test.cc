@@ -71,6 +71,43 @@ TEST_CASE("url: a server URL holds the address, user, password and db") {
   }
 }
 
+TEST_CASE("url: valkey is the same as redis, alone, with TLS, Sentinels and a Cluster") {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"valkey://ann:pw@h:1/2", "redis://ann:***@h:1/2"},
+      {"valkeys://h", "rediss://h:6379"},
+      {"valkey+sentinel://:pw@a,b/m", "redis+sentinel://:***@a:26379,b:26379/m"},
+      {"valkeys+sentinel://a/m", "rediss+sentinel://a:26379/m"},
+      {"valkey+cluster://a,b", "redis+cluster://a:6379,b:6379"},
+      {"valkeys+cluster://a", "rediss+cluster://a:6379"},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.first);
+    CHECK(parse_url(row.first).text() == row.second);
+  }
+  CHECK(parse_url("valkeys://h").addresses.front().tls);
+  CHECK(parse_url("valkey+sentinel://a/m").kind == Url::Kind::sentinel);
+}
+
+TEST_CASE("url: quotation marks, blanks, line breaks and a byte order mark around a URL are named, and no secret") {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"\"redis://u:hunter2@h\"", "quotation mark"},
+      {"'redis://u:hunter2@h'", "quotation mark"},
+      {"redis://u:hunter2@h\"", "quotation mark"},
+      {"\"redis://u:hunter2\"", "quotation mark"},
+      {"redis://u:hunter2@h\n", "line break"},
+      {"redis://u:hunter2@h\r\n", "line break"},
+      {" redis://u:hunter2@h", "blank"},
+      {"redis://u:hunter2@h ", "blank"},
+      {"\xef\xbb\xbfredis://u:hunter2@h", "byte order mark"},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.first);
+    CHECK(has(refusal(row.first), row.second));
+    CHECK(has(refusal(row.first), "remove") != has(refusal(row.first), "save"));
+    CHECK_FALSE(has(refusal(row.first), kSecret));
+  }
+}
+
 TEST_CASE("url: embedded: takes an absolute, a relative or no folder") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"embedded:", ""}, {"embedded:/var/q", "/var/q"}, {"embedded:q/r", "q/r"}, {"embedded:a%20b", "a b"}};
@@ -141,11 +178,12 @@ TEST_CASE("url: an invalid URL is refused with the reason") {
       {"redis://a@b@h", "more than one '@'"},
       {"redis://a:b/c@h", "'@' after the host"},
       {"redis://a:b?c@h", "'@' after a '?'"},
-      {"redis://h ", "spaces"},
-      {" redis://h", "spaces"},
-      {"redis://h\n", "control characters"},
-      {std::string("redis://h\0", 10), "control characters"},
-      {"redis://h\x7f", "control characters"},
+      {"redis://h x", "spaces"},
+      {"redis://h ", "a blank or a line break"},
+      {" redis://h", "a blank or a line break"},
+      {"redis://h\n/1", "control characters"},
+      {std::string("redis://h\0", 10), "a blank or a line break"},
+      {"redis://h\x7f/", "control characters"},
       {"redis://h#1", "'#'"},
       {"unix:", "no path"},
       {"unix://", "no path"},

@@ -54,9 +54,12 @@ TEST_CASE("secrets: a password in the wrong place of the command line is in no e
 }
 
 TEST_CASE("secrets: a malformed address with a password is in no error") {
-  for (const char* uri : {"redis:/:s3cret@host", "redis:s3cret@host", ":s3cret@host", "me:s3cret@host:1",
-                          "redis://me:s3cret@127.0.0.1:1", "redis://host/0?password=s3cret", "http://me:s3cret@host",
-                          "redis+sentinel://me:s3cret@127.0.0.1:1/m", "redis+cluster://me:s3cret@127.0.0.1:1"}) {
+  for (const char* uri :
+       {"redis:/:s3cret@host", "redis:s3cret@host", ":s3cret@host", "me:s3cret@host:1", "redis://me:s3cret@127.0.0.1:1",
+        "redis://host/0?password=s3cret", "http://me:s3cret@host", "redis+sentinel://me:s3cret@127.0.0.1:1/m",
+        "redis+cluster://me:s3cret@127.0.0.1:1", "\"redis://me:s3cret@127.0.0.1:1\"", "'redis://s3cret@127.0.0.1:1'",
+        "redis://me:s3cret@h\n", "\xef\xbb\xbfredis://me:s3cret@h", "redis://s3cret@127.0.0.1:1",
+        "valkey://me:s3cret@127.0.0.1:1", "unix://s3cret@/no/such"}) {
     test::DqctlOptions options;
     options.environment["DELAYQUEUE_URI"] = uri;
     for (const Strings& words :

@@ -67,7 +67,7 @@ constexpr const char* kFooter =
     R"(Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 partly done,
 5 threshold passed.
 Arguments after -- are not options: dqctl stats -- "$queue".
-Durations: 250ms 10s 5m 2h 3d 1h30m. Times: 2026-11-21T19:36:45Z or +10m.
+Durations: 250ms 10s 5m 2h 3d 1w 1h30m. Times: 2026-11-21T19:36:45Z or +10m.
 Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels
 DELAYQUEUE_SENTINEL_USER and DELAYQUEUE_SENTINEL_PASSWORD; DQCTL_AUDIT=1.
 Every command has a --help with an example. The rest is in `man dqctl`.)";

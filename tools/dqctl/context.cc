@@ -146,9 +146,11 @@ void Context::note_change(const std::string& queue, std::optional<std::uint64_t>
 
 std::string Context::shown_uri() const {
   const std::string_view login = login_of(uri_);
-  if (!has_password(uri_)) return printable(uri_);
+  if (login.empty()) return printable(uri_);
+  // A user without a password may be a password: redis-cli reads redis://x@host that way.
   const auto begin = static_cast<std::size_t>(login.data() - uri_.data());
-  return printable(uri_.substr(0, begin + login.find(':') + 1) + "***" + uri_.substr(begin + login.size()));
+  const std::size_t user = has_password(uri_) ? login.find(':') + 1 : 0;
+  return printable(uri_.substr(0, begin + user) + "***" + uri_.substr(begin + login.size()));
 }
 
 Counts Context::counts(const std::string& queue) {

@@ -87,6 +87,9 @@ std::string secret_in_file(const std::string& option, const Fd& fd) {
   if (text.size() > kLongestSecretFile) throw Usage(option + ": the first line is longer than 64 KiB" + expected);
   text.resize(std::min(text.find('\n'), text.size()));
   if (!text.empty() && text.back() == '\r') text.pop_back();
+  if (text.substr(0, 3) == "\xef\xbb\xbf") {
+    throw Usage(option + ": the file begins with a byte order mark; save it as UTF-8 without one");
+  }
   if (text.empty()) throw Usage(option + ": the first line of the file is empty; expected the password");
   return text;
 }

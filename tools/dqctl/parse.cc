@@ -46,8 +46,8 @@ std::optional<int> take_digits(std::string_view& text, std::size_t count) {
 }
 
 std::optional<milliseconds> duration_of(std::string_view text) {
-  static constexpr std::array<std::pair<std::string_view, long long>, 5> kUnits = {
-      {{"d", kDay}, {"h", 3'600'000}, {"ms", 1}, {"m", 60'000}, {"s", 1000}}};
+  static constexpr std::array<std::pair<std::string_view, long long>, 6> kUnits = {
+      {{"w", 7 * kDay}, {"d", kDay}, {"h", 3'600'000}, {"ms", 1}, {"m", 60'000}, {"s", 1000}}};
   long long total = 0;
   long long last = kLongestDuration;
   if (text.empty()) return std::nullopt;
@@ -87,17 +87,10 @@ std::optional<long long> take_date(std::string_view& text) {  // in days
   return days_before(*year, *month, *day);
 }
 
-std::optional<long long> take_clock(std::string_view& text, bool with_seconds) {  // in seconds
-  const auto hours = take_digits(text, 2);
-  if (!hours || *hours > 23 || !take(text, ":")) return std::nullopt;
-  const auto minutes = take_digits(text, 2);
-  if (!minutes || *minutes > 59) return std::nullopt;
-  const long long seconds = *hours * 3600LL + *minutes * 60LL;
-  if (!with_seconds) return seconds;
-  if (!take(text, ":")) return std::nullopt;
-  const auto rest = take_digits(text, 2);
-  if (!rest || *rest > 59) return std::nullopt;
-  return seconds + *rest;
+// Two digits of a clock, less than `end`.
+std::optional<int> take_part(std::string_view& text, int end) {
+  const auto part = take_digits(text, 2);
+  return part && *part < end ? part : std::nullopt;
 }
 
 std::optional<long long> take_fraction(std::string_view& text) {  // in microseconds, more digits are dropped
@@ -112,35 +105,50 @@ std::optional<long long> take_fraction(std::string_view& text) {  // in microsec
   return us;
 }
 
+std::optional<long long> take_clock(std::string_view& text) {  // in microseconds; 10:00 is 10:00:00
+  const auto hours = take_part(text, 24);
+  if (!hours || !take(text, ":")) return std::nullopt;
+  const auto minutes = take_part(text, 60);
+  if (!minutes) return std::nullopt;
+  const long long us = (*hours * 60LL + *minutes) * 60'000'000;
+  if (!take(text, ":")) return us;
+  const auto seconds = take_part(text, 60);
+  if (!seconds) return std::nullopt;
+  const auto fraction = take_fraction(text);
+  if (!fraction) return std::nullopt;
+  return us + *seconds * 1'000'000LL + *fraction;
+}
+
 std::optional<long long> take_offset(std::string_view& text) {  // in seconds east of Greenwich
   if (take(text, "Z") || take(text, "z")) return 0;
   const bool west = take(text, "-");
   if (!west && !take(text, "+")) return std::nullopt;
-  const auto offset = take_clock(text, false);
-  if (!offset) return std::nullopt;
-  return west ? -*offset : *offset;
+  const auto hours = take_part(text, 24);
+  if (!hours) return std::nullopt;
+  const auto minutes = take(text, ":") || !text.empty() ? take_part(text, 60) : 0;  // +01:00, +0100 or +01
+  if (!minutes) return std::nullopt;
+  const long long offset = *hours * 3600LL + *minutes * 60LL;
+  return west ? -offset : offset;
 }
 
 std::optional<Time> time_of(std::string_view text) {
   const auto days = take_date(text);
   if (!days || !(take(text, "T") || take(text, "t") || take(text, " "))) return std::nullopt;
-  const auto seconds = take_clock(text, true);
-  if (!seconds) return std::nullopt;
-  const auto fraction = take_fraction(text);
-  if (!fraction) return std::nullopt;
+  const auto clock = take_clock(text);
+  if (!clock) return std::nullopt;
   const auto offset = take_offset(text);
   if (!offset || !text.empty()) return std::nullopt;
-  const long long utc = *days * 86'400 + *seconds - *offset;
+  const long long utc = *days * 86'400 + *clock / 1'000'000 - *offset;
   // The offset may move it out of range.
   if (utc < 0 || utc >= days_before(kLastYear + 1, 1, 1) * 86'400) return std::nullopt;
-  return Time(std::chrono::seconds(utc) + std::chrono::microseconds(*fraction));
+  return Time(std::chrono::seconds(utc) + std::chrono::microseconds(*clock % 1'000'000));
 }
 
 }  // namespace
 
 milliseconds parse_duration(const std::string& name, std::string_view text) {
   if (const auto duration = duration_of(text)) return *duration;
-  wrong(name, text, "a duration such as 250ms, 10s, 5m, 2h, 3d or 1h30m");
+  wrong(name, text, "a duration such as 250ms, 10s, 5m, 2h, 3d, 1w or 1h30m");
 }
 
 When parse_when(const std::string& name, std::string_view text) {

@@ -13,7 +13,7 @@
 
 namespace dqctl {
 
-// A duration: 250ms, 10s, 5m, 2h, 3d, 1h30m; units from large to small, each at most once; at most 100 years.
+// A duration: 250ms, 10s, 5m, 2h, 3d, 1w, 1h30m; units from large to small, each at most once; at most 100 years.
 milliseconds parse_duration(const std::string& name, std::string_view text);
 
 // A point in time: absolute, or relative to now by Redis' clock.

@@ -72,7 +72,7 @@ A password is never given as an argument: put the URL with its password into
 \fBDELAYQUEUE_URI\fR, or the password into \fBDELAYQUEUE_PASSWORD\fR or the first
 line of a \fB\-\-password\-file\fR.
 .PP
-Durations are written 250ms, 10s, 5m, 2h, 3d or 1h30m; points in time
+Durations are written 250ms, 10s, 5m, 2h, 3d, 1w or 1h30m; points in time
 2026\-11\-21T19:36:45Z (or with an offset), or +10m.
 A GLOB must match the whole text: * stands for any bytes, ? for one byte, and \e
 makes the next byte literal.
