@@ -1,5 +1,6 @@
 #include "consumer/reporter.h"
 
+#include "queue/server_risks.h"
 #include "redis/escaped.h"
 
 #include <utility>
@@ -17,7 +18,8 @@ std::vector<std::string> ids_of(const std::vector<InFlightPtr>& deliveries) {
 }  // namespace
 
 Reporter::Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options)
-    : sink_({queue, consumer}, options.logger, options.on_event, options.report_events) {}
+    : sink_({queue, consumer}, options.logger, options.on_event, options.report_events),
+      has_own_prefix_(options.queue.prefix != "dp") {}
 
 Reporter::Reporter(const std::string& consumer, const ConsumerOptions& options)
     : sink_({"", consumer}, options.logger, {}, false) {}
@@ -101,14 +103,18 @@ void Reporter::trimmed(std::size_t dead_letters) const {
   log(Severity::info, "trimmed " + std::to_string(dead_letters) + " dead letters");
 }
 
-// Expected after a TTL; otherwise messages are being lost. Once a minute is enough.
+// After a TTL this is as wished; otherwise messages are being lost. Redis does not tell which it was. Once a minute is
+// enough.
 void Reporter::warn_expired(const std::string& id) {
   const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
   if (now < expired_warning_due_) return;
   expired_warning_due_ = now + std::chrono::minutes(1);
-  log(Severity::warning,
-      "removed " + redis::escaped(id) + ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
-          "Redis evicted them, or producers use other queue options (bodies_under_dp)",
+  const bool other_options = has_own_prefix_ && counters_.delivered == 0;  // each message seems to have no body
+  const bool evicted = !(sink_.has_listener() && is_eviction_excluded());
+  log(evicted || other_options ? Severity::warning : Severity::info,
+      "removed " + redis::escaped(id) + ", and perhaps more, whose bodies are gone: their TTL has ended" +
+          (evicted ? ", or Redis evicted them" : "") +
+          (other_options ? ", or producers use other queue options (bodies_under_dp)" : ""),
       {"", id});
 }
 

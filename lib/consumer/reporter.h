@@ -67,6 +67,7 @@ class Reporter {
 
   EventSink sink_;
   std::shared_ptr<FailureLog> failures_ = std::make_shared<FailureLog>();
+  const bool has_own_prefix_ = false;  // bodies_under_dp makes a difference
   Counters counters_;
   bool foreign_warned_ = false;
   std::chrono::steady_clock::time_point expired_warning_due_, damaged_warning_due_;

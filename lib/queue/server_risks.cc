@@ -25,6 +25,9 @@ using std::chrono::system_clock;
 constexpr microseconds kClocksApart{5'000'000};
 constexpr double kMemoryShort = 90, kMemoryFull = 99;  // percent; near the limit a send's own buffers exceed it
 
+enum class Evictions { unknown, excluded, possible };
+std::atomic<Evictions> evictions{Evictions::unknown};  // by the servers of this process
+
 void eviction(const InfoFields& info, std::vector<Risk>& risks) {
   const std::string policy = info["maxmemory_policy"];
   const std::string most = info["maxmemory"];
@@ -171,6 +174,11 @@ std::vector<Risk> find_risks(redis::Connection& connection) {
     }
   }
   eviction(info, risks);
+  if (info["maxmemory_policy"].empty() || !risks.empty()) {
+    evictions = Evictions::possible;
+  } else if (evictions == Evictions::unknown) {
+    evictions = Evictions::excluded;
+  }
   memory(info, risks);
   persistence(info, risks);
   disk(info, risks);
@@ -178,6 +186,8 @@ std::vector<Risk> find_risks(redis::Connection& connection) {
   risks.insert(risks.end(), unknowns.begin(), unknowns.end());
   return risks;
 }
+
+bool is_eviction_excluded() { return evictions == Evictions::excluded; }
 
 std::vector<Risk> compare_clocks(redis::Connection& connection) {
   const auto sent_at = system_clock::now();

@@ -17,6 +17,9 @@ namespace delayqueue {
 // an error. Throws ConnectionError if the connection breaks.
 std::vector<Risk> find_risks(redis::Connection& connection);
 
+// Whether this process has called find_risks() for a server, and none of its answers allowed an eviction of keys.
+bool is_eviction_excluded();
+
 // Returns a risk if the server's clock and this machine's are more than 5 s apart.
 std::vector<Risk> compare_clocks(redis::Connection& connection);
 

@@ -353,20 +353,60 @@ TEST_CASE("a message whose TTL has ended is not delivered, counts as expired, an
   REQUIRE(eventually([&] { return test::redis().cmd({"EXISTS", queue.base + ":msg:" + id}) == 0; }, kPatience));
   test::rewind(queue.base, 2h);
   Ledger ledger;
-  int warnings = 0;
+  int notes = 0;
+  std::string evictions;
   ConsumerOptions options = test::quick();
   options.logger = [&](const LogEntry& entry) {  // read after stop()
-    warnings += entry.severity == Severity::warning && entry.line.find("whose bodies are gone") != entry.line.npos;
+    notes += entry.severity == Severity::info &&
+             entry.line.find("whose bodies are gone: their TTL has ended") != entry.line.npos;
+    if (entry.line.find("evict") != entry.line.npos) evictions += entry.line;
   };
   const auto consumer = queue.consumer(ledger.watch(), options);
   consumer->start();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(warnings == 1);
+  CHECK(notes == 1);
+  CHECK(evictions.empty());
   CHECK(ledger.payloads() == std::vector<std::string>{"in time"});
   CHECK(consumer->stats().expired == 2);
   CHECK(consumer->stats().prefetched == 0);
   CHECK(queue.inspector.counts().totals.expired == 2);
+}
+
+// The process remembers that a server may evict, so this is the last test.
+TEST_CASE(
+    "messages without a body are a warning only if the server evicts, or if the options of the queue may differ") {
+  const auto logged = [](const QueueOptions& of_producer, const QueueOptions& of_consumer, bool gone) {
+    const std::string url = test::server().url();
+    const std::string queue = test::fresh_queue();
+    ProducerOptions sends;
+    sends.queue = of_producer;
+    const std::string id = Producer(url, queue, sends).send("x").id;
+    if (gone) test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + id});
+    test::Lines lines;
+    ConsumerOptions options = test::quick();
+    options.queue = of_consumer;
+    options.logger = lines.logger();
+    Consumer consumer(
+        url, queue, [](const Message&) { return ack(); }, options);
+    consumer.start();
+    CHECK(eventually([&] { return consumer.stats().expired == 1; }, kPatience));
+    CHECK(consumer.stop());
+    const bool warned = lines.count(Severity::warning, "whose bodies are gone") == 1;
+    return (warned ? "warning: " : "info: ") + lines.find("whose bodies are gone", Severity::info);
+  };
+  QueueOptions plain, tenant, with_go;
+  tenant.prefix = with_go.prefix = "tenant";
+  with_go.go.bodies_under_dp = true;
+  const std::string mismatch = logged(with_go, tenant, false);
+  CHECK(mismatch.find("warning: ") == 0);
+  CHECK(mismatch.find("producers use other queue options") != std::string::npos);
+  const std::string ended = logged(plain, plain, true);
+  CHECK(ended.find("info: ") == 0);
+  CHECK(ended.find("other queue options") == std::string::npos);
+  test::redis().cmd({"CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-lru"});
+  CHECK(logged(plain, plain, true).find("their TTL has ended, or Redis evicted them") != std::string::npos);
+  test::redis().cmd({"CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction"});
 }
 
 }  // namespace
