@@ -381,22 +381,25 @@ void QueueAdmin::Impl::restore(unsigned partition, const std::vector<store::Rest
       Sent& one = sent[places[done++]];
       one.created = outcome == '1';
       one.cancelled = outcome == 'C';
+      one.replaced = outcome == 'R';
+      one.held = outcome == 'H';
     }
   }
   if (partition > 0) partitions_.wake({partition});
 }
 
-std::vector<Sent> QueueAdmin::restore(const std::vector<MessageInfo>& messages) {
+std::vector<Sent> QueueAdmin::restore(const std::vector<MessageInfo>& messages, const RestoreOptions& options) {
   impl_->needs_whole_queue("restore");
+  check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
   std::vector<std::string> ids;
   ids.reserve(messages.size());
-  check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
   for (const MessageInfo& message : messages) ids.push_back(id_of("id", message.id));
   std::vector<store::RestoreRecord> all;
   std::vector<Sent> sent;
   all.reserve(messages.size());
   for (std::size_t i = 0; i < messages.size(); ++i) {
     all.push_back(record_of(messages[i], ids[i]));
+    all.back().replaces = options.replace;
     sent.push_back({ids[i]});
   }
   if (all.empty()) return sent;
@@ -427,10 +430,10 @@ void QueueAdmin::resume() {
 
 Layout QueueAdmin::set_partitions(unsigned partitions) {
   impl_->needs_whole_queue("set_partitions");
+  check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
   LayoutKeeper& keeper = impl_->partitions().layout();
   keeper.check(partitions);
   const std::vector<unsigned> used = impl_->partitions().probe(Partitions::Probe::complete);
-  check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
   if (!used.empty() && used.front() < partitions) {
     const store::Keys& keys = impl_->partitions().of(used.front()).store().keys();
     throw std::invalid_argument("partitions: " + std::to_string(partitions) + ", but " + keys.base +

@@ -333,7 +333,8 @@ Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<RestoreRec
   for (const RestoreRecord& message : messages) pipeline.key(keys_.bodies, message.id);
   for (const std::string& name : staged) pipeline.key(keys_.staged, name);
   for (const RestoreRecord& message : messages) {
-    pipeline.arg(message.dead ? "dead" : "alive").arg(message.at_us).arg(message.retries).arg(message.deliveries);
+    pipeline.arg(message.dead ? message.replaces ? "dead!" : "dead" : message.replaces ? "alive!" : "alive");
+    pipeline.arg(message.at_us).arg(message.retries).arg(message.deliveries);
     pipeline.arg(message.ttl.count()).arg(message.reason).arg(message.headers);
     pipeline.arg(staged.empty() ? message.payload : std::string_view());
   }

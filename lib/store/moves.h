@@ -98,6 +98,7 @@ struct RestoreRecord {
   std::string_view reason;
   std::string_view payload;
   std::string headers{};  // packed
+  bool replaces = false;  // a message that exists and that no consumer holds; false: such a message stays as it is
 };
 
 class Store {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <thread>
 
+#include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
 #include "support/text.h"
@@ -34,7 +36,7 @@ std::vector<MessageInfo> all_of(const std::string& url, const std::string& queue
 }
 
 TEST_CASE("export, import: a queue moves to another server with every byte, due time, retry, reason and header") {
-  const std::string queue = test::fresh_queue() + ": \xff and colon";
+  const std::string queue = test::fresh_queue() + ": \xc3\xa9 and colon";
   const std::string url = test::server().url();
   delayqueue::Producer producer(url, queue);
   delayqueue::Inspector inspector(url, queue);
@@ -112,6 +114,56 @@ TEST_CASE("export: it filters one state, warns of held messages, and skips messa
   CHECK(cancelled.out.empty());
   CHECK(has(cancelled.err, "left out: 1 message cancelled in flight\n"));
   CHECK(run({"export", queue + "x"}).code == 3);
+}
+
+TEST_CASE(
+    "import: of messages that exist it says how many differ and in what; --replace overwrites all but those in "
+    "flight") {
+  const std::string queue = test::fresh_queue();
+  test::send(queue, test::numbered(300), 1h);
+  test::make_dead(queue, {"dead letter"}, "why");
+  const std::string held = test::hold(queue, 1h);
+  const auto import = [&](const std::string& lines, std::vector<std::string> more) {
+    test::DqctlOptions options;
+    options.input = lines;
+    more.insert(more.begin(), {"import", queue, "-"});
+    return run(more, options);
+  };
+  const std::string exported = run({"export", queue}).out;
+  CHECK(import(exported, {}).code == 0);
+  CHECK(import(exported, {}).out == "imported 0 messages into " + queue + ", 302 existed\n");
+
+  std::string edited;
+  std::istringstream lines(exported);
+  for (std::string one; std::getline(lines, one);) {
+    const std::size_t payload = one.find("payload 1");
+    if (payload != std::string::npos) one.replace(payload, 7, "charge");
+    edited += one + '\n';
+  }
+  const Ran refused = import(edited, {});  // "size" is that of the payload before
+  CHECK(refused.code == 4);
+  CHECK(has(refused.err, "; if the payload was edited, delete the field size\n"));
+  CHECK(std::count(refused.err.begin(), refused.err.end(), '\n') == 21);
+  CHECK(has(refused.err, "and 91 more lines failed; -o json has the first 100\n"));
+
+  std::string unsized = edited;
+  for (std::size_t at = 0; (at = unsized.find("\"size\":", at)) != std::string::npos;) {
+    unsized.erase(at, unsized.find(',', at) + 1 - at);
+  }
+  const Ran differs = import(unsized, {});
+  CHECK(differs.code == 4);
+  CHECK(differs.out == "imported 0 messages into " + queue +
+                           ", 302 existed and stay as they are, of which 111 differ from the file (payload 111); "
+                           "--replace overwrites them\n");
+  CHECK(test::parse_json(import(unsized, {"-o", "json"}).out).at("differing") == 111);
+  const Ran replaced = import(unsized, {"--replace"});
+  CHECK(replaced.code == 4);
+  CHECK(replaced.out == "imported 0 messages into " + queue + ", replaced 301; 1 line failed\n");
+  CHECK(has(replaced.err, held + " is in flight, and was not replaced"));
+  CHECK(test::lines_of(run({"ls", queue, "--limit", "1000", "--state", "pending", "-o", "ndjson"}).out).size() == 300);
+  CHECK(import(unsized, {}).out == "imported 0 messages into " + queue + ", 302 existed\n");
+  CHECK(run({"doctor", queue}).code == 0);
+  CHECK(has(run({"actions", queue}).out, "301"));
 }
 
 TEST_CASE("import: bad lines are reported by number and all others imported; a missing file is exit code 2") {

@@ -233,6 +233,34 @@ TEST_CASE("table: restore does not change live messages, and creates finished an
   check(dead, restore(true));
 }
 
+TEST_CASE("table: restore with replace changes every message that no consumer holds, and none that one holds") {
+  const auto replace = [](bool dead) {
+    return [dead](Scene& s) {
+      const std::int64_t at = s.start_ms() * 1000 + (dead ? -1200 : 1200) * 1'000'000LL;
+      return s.run(&Store::restore, {{s.keep("x"), dead, at, 2, 3, 0ms, "why", "new", "", true}});
+    };
+  };
+  std::vector<Cell> column = {{At::held, "H", ""}, {At::held_by_go, "H", ""}, {At::cancelled, "C", ""}};
+  std::vector<Cell> alive = column;
+  alive.push_back({At::pending, "R", "msg x=new; attempts +x=3; pending x@start+20m; reason +x=why; retry:cnt x=2; "});
+  alive.push_back({At::ready, "R", "msg x=new; attempts +x=3; pending +x@start+20m; reason +x=why; retry:cnt x=2; "});
+  alive.push_back({At::retry, "R", "msg x=new; attempts x=3; pending +x@start+20m; reason +x=why; retry:cnt x=2; "});
+  alive.push_back({At::backing_off, "R",
+                   "msg x=new; attempts +x=3; pending +x@start+20m; reason +x=why; retry:cnt x=2; unack -x; "});
+  alive.push_back(
+      {At::dead, "R", "msg x=new; attempts x=3; dead -x; pending +x@start+20m; reason +x=why; retry:cnt +x=2; "});
+  check(alive, replace(false));
+  std::vector<Cell> dead = column;
+  dead.push_back(
+      {At::pending, "R", "msg x=new; attempts +x=3; dead +x@start+-20m; pending -x; reason +x=why; retry:cnt -x; "});
+  dead.push_back({At::ready, "R", "msg x=new; attempts +x=3; dead +x@start+-20m; reason +x=why; retry:cnt -x; "});
+  dead.push_back({At::retry, "R", "msg x=new; attempts x=3; dead +x@start+-20m; reason +x=why; retry:cnt -x; "});
+  dead.push_back(
+      {At::backing_off, "R", "msg x=new; attempts +x=3; dead +x@start+-20m; reason +x=why; retry:cnt -x; unack -x; "});
+  dead.push_back({At::dead, "R", "msg x=new; attempts x=3; dead x@start+-20m; reason +x=why; "});
+  check(dead, replace(true));
+}
+
 TEST_CASE("table: release by receipt needs the receipt of the current lease; its delivery is not counted") {
   check({{At::held, "S", "ready [.r2 .r1 x]; unack -x; "}, {At::cancelled, "S", "garbage +x; unack -x; "}},
         [](Scene& s) { return s.run(&Store::release, {s.receipt("x")}, 0ms); });

@@ -259,6 +259,22 @@ const std::vector<AnyMove>& all_moves() {
                                  {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
        },
        add_headers},
+      {"restore replacing",
+       [](Scene& s) {
+         const std::int64_t later = s.start_ms() * 1000 + 300'000'000;
+         s.run(&Store::restore, {{s.keep("later"), false, later, 3, 2, 1h, "why", body, kHeaders, true},
+                                 {s.keep("back"), false, later, 3, 2, 0ms, "why", body, kHeaders, true},
+                                 {s.keep("ready"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body, "", true},
+                                 {s.keep("dead"), false, 0, 3, 2, 0ms, "why", body, "", true},
+                                 {s.keep("held"), false, 0, 3, 2, 0ms, "why", body, "", true}});
+       },
+       add_headers},
+      {"restore replacing staged",
+       [](Scene& s) {
+         s.run(&Store::restore, {{s.keep("later"), false, 0, 3, 2, 1h, "why", large, "", true},
+                                 {s.keep("dead"), false, 0, 3, 2, 0ms, "why", large, "", true},
+                                 {s.keep("held"), false, 0, 3, 2, 0ms, "why", large, "", true}});
+       }},
       {"bury",
        [](Scene& s) {
          s.run(&Store::bury, s.ids({"later", "ready", "ready2", "retry", "held", "back", "dead", "cancel"}), "why",

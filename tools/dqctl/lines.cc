@@ -239,7 +239,8 @@ MessageInfo message_in(const std::string& line) {
   if (!payload) throw BadLine("payload: missing; `dqctl export` writes whole payloads");
   const auto size = number(object, "size", kMostMs);
   if (size && static_cast<std::uint64_t>(*size) != payload->size()) {
-    throw BadLine("payload: " + counted(payload->size(), "byte") + ", but \"size\" is " + count_text(*size));
+    throw BadLine("payload: " + counted(payload->size(), "byte") + ", but \"size\" is " + count_text(*size) +
+                  "; if the payload was edited, delete the field size");
   }
   message.payload = std::move(*payload);
   message.size = message.payload.size();

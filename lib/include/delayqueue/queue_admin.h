@@ -78,18 +78,19 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   Removed purge(State state, const internal::Ids& ids);
 
   // Stores messages that find() or list() returned with whole payloads, in this queue or another one.
-  //   - A dead letter is a dead letter again, with its reason and time. A message that was pending or in a backoff is
-  //     pending until its time. All others are ready.
+  //   - A dead letter is one again, with its time. A message that was pending or in a backoff is pending until its
+  //     time. All others are ready.
   //   - Retries, number of deliveries, reason and headers are those of the message. Headers that could not be read
   //     (MessageInfo::headers_damaged) are left out. MessageInfo::ttl counts from this call.
-  //   - A message that exists is not changed (`created` is false). So a call may be repeated, also after an error.
+  //   - A message that exists is not changed (`created` is false), except with RestoreOptions::replace. So a call may
+  //     be repeated, also after an error.
   //   - A message goes to the partition that its id was made for. If the queue never had the one in
   //     MessageInfo::partition, consumers serve it from now on (Layout::top).
   //
   // Throws std::invalid_argument, before anything is stored, for a message without its whole payload, with a time
   // outside 1970 to 2199, or without retries unless it is a dead letter. Throws SetupError if the system provides no
   // random bytes for the names of large payloads; earlier steps may be stored then, and the call may be repeated.
-  [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages);
+  [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages, const RestoreOptions& options = {});
 
   // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
   // workers ignore a pause. It replaces an earlier pause.

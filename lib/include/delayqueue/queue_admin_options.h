@@ -26,6 +26,12 @@ struct RedriveOptions {
   int retries = 3;  // deliveries after the next one
 };
 
+struct RestoreOptions {
+  // Replace messages that exist and that no consumer holds: state, time, payload, headers, retries, deliveries and
+  // reason. Each message is replaced as a whole, or stays as it is.
+  bool replace = false;
+};
+
 struct BuryOptions {
   std::string reason{};  // its first 1,024 bytes are stored; empty: the reason of the last delivery stays
   HeldMessages held = HeldMessages::skip;

@@ -34,6 +34,9 @@ struct Sent {
   // True: nothing was stored, because the message with this id was cancelled while a consumer holds it. Send again
   // after that delivery has ended, or with another id.
   bool cancelled = false;
+  // Of QueueAdmin::restore() with RestoreOptions::replace.
+  bool replaced = false;  // the message existed, and is the given one now
+  bool held = false;      // it was not replaced, because a consumer holds it
 };
 
 // The result of a reschedule.
@@ -42,10 +45,10 @@ enum class Moved {
   refused,  // a consumer holds the message, or it is a dead letter (see QueueAdmin::redrive)
   unknown,  // no such message
 };
+DELAYQUEUE_EXPORT const char* to_string(Moved moved);
 
 // What is stored about one message: see Inspector::find and Inspector::list.
 struct MessageInfo {
-DELAYQUEUE_EXPORT const char* to_string(Moved moved);
   std::string id{};
   State state = State::unknown;
   // pending: when it is due. unack: when its lease or backoff ends. dead: when it became a dead letter. Unset in ready

@@ -1,5 +1,7 @@
 // dqctl export, import
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 
@@ -96,7 +98,22 @@ struct ImportArgs {
   std::string file{};
   std::uint64_t longest = kLongestLine;
   bool dry_run = false;
+  bool replace = false;
 };
+
+// What an edit may have changed.
+constexpr std::array<const char*, 4> kDifferences = {"payload", "headers", "retries", "time"};
+
+// For each of these, whether the message in the queue has another one than the line. Retries and time change while a
+// message is delivered, so they are compared only if it is as it was.
+std::array<bool, 4> differences(const MessageInfo& line, const MessageInfo& stored) {
+  const auto ms = [](const auto& at) { return std::chrono::floor<std::chrono::milliseconds>(at); };
+  const bool same_state = line.state == stored.state && line.deliveries == stored.deliveries;
+  const bool timed = same_state && line.state == State::pending && line.at && stored.at;
+  return {stored.size != line.size || stored.payload != line.payload, stored.headers != line.headers,
+          same_state && stored.state != State::dead && stored.retries != line.retries,
+          timed && ms(*line.at) != ms(*stored.at)};
+}
 
 class Import {
  public:
@@ -104,6 +121,7 @@ class Import {
       : context_(context),
         out_(context.out()),
         admin_(context.admin(args.queue)),
+        inspector_(context.inspector(args.queue)),
         args_(args),
         lines_(args.file, static_cast<std::size_t>(args.longest)) {}
 
@@ -123,9 +141,12 @@ class Import {
       return messages.size();
     };
     const Steps steps = in_steps(out_, verb, 0, step, &unanswered);
-    if (!args_.dry_run) context_.note_change(args_.queue, created_, steps.unconfirmed);
+    if (!args_.dry_run) context_.note_change(args_.queue, created_ + replaced_, steps.unconfirmed);
+    if (failed_ > kErrorsShown) {
+      out_.stderr_line("and " + counted(failed_ - kErrorsShown, "more line") + " failed; -o json has the first 100");
+    }
     show(steps);
-    return steps.code(failed_ > 0);
+    return steps.code(failed_ + differing_ > 0);
   }
 
  private:
@@ -151,13 +172,13 @@ class Import {
   // Restores the messages. Returns how many are in the queue now.
   std::uint64_t restore(const std::vector<MessageInfo>& messages) {
     try {
-      return record(messages, 0, admin_.restore(messages));
+      return record(messages, 0, admin_.restore(messages, {args_.replace}));
     } catch (const std::invalid_argument&) {  // one of them is invalid, and nothing was stored
     }
     std::uint64_t done = 0;
     for (std::size_t i = 0; i < messages.size(); ++i) {
       try {
-        done += record(messages, i, admin_.restore({messages[i]}));
+        done += record(messages, i, admin_.restore({messages[i]}, {args_.replace}));
       } catch (const std::invalid_argument& error) {
         fail(numbers_[i], error.what());
       }
@@ -167,25 +188,62 @@ class Import {
 
   std::uint64_t record(const std::vector<MessageInfo>& messages, std::size_t first, const std::vector<Sent>& sent) {
     std::uint64_t done = 0;
+    std::vector<const MessageInfo*> existed;
     for (std::size_t i = 0; i < sent.size(); ++i) {
-      if (sent[i].cancelled) {
-        ++cancelled_;
-        fail(numbers_[first + i], held_text("import", sent[i].id));
+      const MessageInfo& message = messages[first + i];
+      if (sent[i].cancelled || sent[i].held) {
+        ++(sent[i].held ? held_ : cancelled_);
+        fail(numbers_[first + i],
+             sent[i].held ? sent[i].id + " is in flight, and was not replaced; try again when its delivery is over"
+                          : held_text("import", sent[i].id));
         continue;
       }
-      ++(sent[i].created ? created_ : existed_);
-      count(messages[first + i]);
+      ++(sent[i].created ? created_ : sent[i].replaced ? replaced_ : existed_);
+      if (!sent[i].created && !sent[i].replaced) existed.push_back(&message);
+      count(message);
       ++done;
     }
+    compare(existed);
     return done;
+  }
+
+  // Counts which of the messages that existed are not those of the file. One that has been handled since is not counted.
+  void compare(const std::vector<const MessageInfo*>& existed) {
+    std::vector<std::string> ids;
+    std::size_t longest = 0;
+    for (const MessageInfo* const message : existed) {
+      ids.push_back(message->id);
+      longest = std::max(longest, message->payload.size());
+    }
+    if (ids.empty()) return;
+    const auto stored = inspector_.find(ids, longest);
+    for (std::size_t i = 0; i < existed.size(); ++i) {
+      if (!stored[i]) continue;
+      const auto differs = differences(*existed[i], *stored[i]);
+      if (std::find(differs.begin(), differs.end(), true) != differs.end()) ++differing_;
+      for (std::size_t field = 0; field < differs.size(); ++field) of_field_[field] += differs[field] ? 1 : 0;
+    }
+  }
+
+  // ", 8,000 existed, of which 7,990 differ (payload 7,990); --replace overwrites them"
+  std::string existed_text() const {
+    if (existed_ == 0) return "";
+    std::string text = ", " + count_text(existed_) + " existed";
+    if (differing_ == 0) return text;
+    std::string fields;
+    for (std::size_t i = 0; i < of_field_.size(); ++i) {
+      if (of_field_[i] == 0) continue;
+      fields += (fields.empty() ? "" : ", ") + std::string(kDifferences[i]) + ' ' + count_text(of_field_[i]);
+    }
+    return text + " and stay as they are, of which " + count_text(differing_) + " differ from the file (" + fields +
+           "); --replace overwrites them";
   }
 
   void count(const MessageInfo& message) { ++(message.state == State::dead ? dead_ : alive_); }
 
   void fail(std::uint64_t line, const std::string& what) {
     constexpr std::size_t kErrorsKept = 100;
-    ++failed_;
-    out_.stderr_line(lines_.where(line) + ": " + printable(what));
+    if (++failed_ <= kErrorsShown) out_.stderr_line(lines_.where(line) + ": " + printable(what));
     if (errors_.size() < kErrorsKept) errors_.push_back(Object().add("line", line).add("error", printable(what)));
   }
 
@@ -193,6 +251,7 @@ class Import {
     if (!out_.is_table()) {
       Object object;
       object.add("queue", args_.queue).add("dry_run", args_.dry_run).add("created", created_).add("existed", existed_);
+      object.add("replaced", replaced_).add("differing", differing_).add("held", held_);
       object.add("cancelled", cancelled_).add("alive", alive_).add("dead", dead_);
       object.add("failed", failed_).add("errors", errors_).add("unconfirmed", steps.unconfirmed);
       add_ending(object, steps);
@@ -201,20 +260,26 @@ class Import {
       out_.line("dry run: " + counted(alive_ + dead_, "message") + ", of which " + count_text(dead_) + " dead" + bad());
     } else {
       out_.line("imported " + counted(created_, "message") + " into " + in_quotes(args_.queue) +
-                (existed_ > 0 ? ", " + count_text(existed_) + " existed" : "") + bad());
+                (replaced_ > 0 ? ", replaced " + count_text(replaced_) : "") + existed_text() + bad());
     }
   }
 
   std::string bad() const { return failed_ > 0 ? "; " + counted(failed_, "line") + " failed" : ""; }
 
+  static constexpr std::uint64_t kErrorsShown = 20;
+
   Context& context_;
   Output& out_;
   delayqueue::QueueAdmin& admin_;
+  delayqueue::Inspector& inspector_;
   const ImportArgs& args_;
   LineReader lines_;
   std::vector<std::uint64_t> numbers_{};  // line numbers of the messages in the current batch
   std::vector<Object> errors_{};
-  std::uint64_t created_ = 0, existed_ = 0, cancelled_ = 0, alive_ = 0, dead_ = 0, failed_ = 0;
+  std::uint64_t created_ = 0, existed_ = 0, replaced_ = 0, cancelled_ = 0, held_ = 0, alive_ = 0, dead_ = 0,
+                failed_ = 0;
+  std::uint64_t differing_ = 0;              // of those that existed
+  std::array<std::uint64_t, 4> of_field_{};  // the same, for each of kDifferences
 };
 
 }  // namespace
@@ -236,13 +301,16 @@ void add_import(Cli& cli, Context& context) {
   const auto args = std::make_shared<ImportArgs>();
   cli.add("import",
           "Restores the messages of an export or a backup: dead ones dead, pending ones for their time, all others "
-          "ready. Existing messages stay as they are, so it may be run again",
-          {"import orders dead.ndjson", "import orders orders.ndjson --dry-run"})
+          "ready. Existing messages stay as they are, so it may be run again; with --replace they become those of the "
+          "file",
+          {"import orders dead.ndjson", "import orders orders.ndjson --dry-run",
+           "import orders edited.ndjson --replace"})
       .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
       .argument("FILE", args->file, "The file; - for stdin")
       .custom(
           "--longest-line", [args](const std::string& value) { args->longest = parse_size("--longest-line", value); },
           "SIZE", "Lines that are longer are refused (85M: a payload of 64 MiB in base64)")
+      .flag("--replace", args->replace, "Overwrite messages that exist, except those in flight")
       .flag("--dry-run", args->dry_run, "Only read it, and show what is in it")
       .run([&context, args] { return Import(context, *args).run(); });
 }
