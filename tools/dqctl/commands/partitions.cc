@@ -97,7 +97,7 @@ void warn(Context& context) {
 }
 
 // A mistyped name would make a queue without a consumer.
-void must_exist(Context& context, const std::string& queue) try {
+void queue_must_exist(Context& context, const std::string& queue) try {
   context.counts(queue);
 } catch (const Failure& failure) {
   if (failure.code() != Exit::not_found) throw;
@@ -105,7 +105,7 @@ void must_exist(Context& context, const std::string& queue) try {
 }
 
 void set(Context& context, const PartitionsArgs& args) {
-  if (!args.create) must_exist(context, args.queue);
+  if (!args.create) queue_must_exist(context, args.queue);
   const delayqueue::Layout layout = context.inspector(args.queue).layout();
   if (*args.wanted < layout.partitions && !args.yes) {
     throw Usage("--set: '" + std::to_string(*args.wanted) + "'; " + in_quotes(args.queue) + " uses " +
