@@ -174,15 +174,19 @@ TEST_CASE("import: bad lines are reported by number and all others imported; a m
       "x\n" + id + "\"state\":\"ready\"}\n" + id + "\"state\":\"ready\",\"retries\":1}\n" + id +
       "\"state\":\"gone\"}\n" + id + "\"state\":\"dead\",\"payload\":\"x\"}\n" + id +
       "\"state\":\"ready\",\"retries\":1,\"payload\":\"xy\",\"size\":7}\n" + id +
-      "\"state\":\"ready\",\"retries\":1,\"payload_base64\":\"AA==\",\"size\":1}\n" + id +
-      "\"state\":\"pending\",\"at\":\"2150-01-01T00:00:00Z\",\"retries\":1,\"ttl_ms\":1000,\"payload\":\"x\"}\n";
+      "\"state\":\"ready\",\"retries\":1,\"payload_base64\":\"AA==\",\"size\":1,\"x\":[1e400,\"\\ud800\"]}\n" + id +
+      "\"state\":\"pending\",\"at\":\"2150-01-01T00:00:00Z\",\"retries\":1,\"ttl_ms\":1000,\"payload\":\"x\"}\n" + id +
+      "\"state\":\"ready\",\"retries\":1,\"payload\":null}\n" + id +
+      "\"state\":\"ready\",\"state\":\"dead\",\"retries\":1,\"payload\":\"x\"}\n";
   const Ran ran = run({"import", queue, "-"}, options);
   CHECK(ran.code == 4);
-  CHECK(ran.out == "imported 1 message into " + queue + "; 7 lines failed\n");
-  for (const char* expected : {"stdin, line 1: is no JSON: x", "stdin, line 2: retries: missing",
-                               "stdin, line 3: payload: missing", "stdin, line 4: state: 'gone'",
-                               "stdin, line 5: at: missing", "stdin, line 6: payload: 2 bytes, but \"size\" is 7",
-                               "stdin, line 8: ttl_ms: 1000 ends before the message is due"}) {
+  CHECK(ran.out == "imported 1 message into " + queue + "; 9 lines failed\n");
+  for (const char* expected :
+       {"stdin, line 1: is no JSON: x", "stdin, line 2: retries: missing", "stdin, line 3: payload: missing",
+        "stdin, line 4: state: 'gone'", "stdin, line 5: at: missing",
+        "stdin, line 6: payload: 2 bytes, but \"size\" is 7",
+        "stdin, line 8: ttl_ms: 1000 ends before the message is due", "stdin, line 9: payload: null; expected a text",
+        "stdin, line 10: field state is there twice"}) {
     CHECK(has(ran.err, expected));
   }
   CHECK(delayqueue::Inspector(test::server().url(), queue).find("0197f3a4-5b6c-7d8e-9f01-23456789abcd")->payload ==

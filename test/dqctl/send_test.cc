@@ -162,6 +162,11 @@ TEST_CASE_FIXTURE(SendFixture,
       {R"({"payload":"{\"a\": 1}"})", R"({"a": 1})"},
       {"\t{\"payload\":\t[]\t}\r", "[]"},
       {R"({"payload":"ä\u00e4"})", "ää"},
+      {R"({"payload":null})", "null"},
+      {R"({"payload":1e400})", "1e400"},
+      {R"({"payload":{"n":-1E+999,"s":"\ud800 \udc00","s":1}})", R"({"n":-1E+999,"s":"\ud800 \udc00","s":1})"},
+      {R"({"payload":"\ud83d\uDE00\/"})", "\xF0\x9F\x98\x80/"},
+      {R"({"payload":null,"payload_base64":"eA=="})", "x"},
   };
   for (const auto& [text, payload] : good) {
     const std::string line = text;
@@ -178,6 +183,13 @@ TEST_CASE_FIXTURE(SendFixture,
       {R"({"payload":"x","ttl":"1s","ttl_ms":2000})", "ttl and ttl_ms: expected one of them"},
       {R"({"payload":"x","payload":"y"})", "field payload is there twice"},
       {R"({"payload":"x","retries":1,"re\u0074ries":2})", "field retries is there twice"},
+      {R"({"payload":"x","headers":[{"name":"a","name":"b","value":"x"}]})", "headers: field name is there twice"},
+      {R"({"payload":"\ud800"})", R"(payload: "\ud800"; expected a text without half of a surrogate pair)"},
+      {R"({"payload":"\udc00\ud800"})", "expected a text without half of a surrogate pair"},
+      {R"({"payload":"x","retries":1e400})", "retries: 1e400; expected a whole number"},
+      {R"({"payload":01})", "is no JSON"},
+      {R"({"payload":1.})", "is no JSON"},
+      {"{\"payload\":\"\xff\"}", "is no JSON"},
   };
   const auto before = inspector.counts().totals.sent;
   for (const auto& [line, expected] : bad) {

@@ -1,8 +1,6 @@
 #include "lines.h"
 
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
@@ -17,7 +15,7 @@ namespace {
 
 using delayqueue::MessageInfo;
 using delayqueue::State;
-using nlohmann::json;
+using Kind = JsonValue::Kind;
 
 std::optional<std::string> from_base64(std::string_view text) {
   const auto value = [](char c) {
@@ -42,71 +40,82 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
-json parsed(const std::string& line) {
-  if (is_too_deep(line)) throw BadLine("is nested deeper than " + std::to_string(kDeepestJson) + " levels");
-  auto object = read_json(line);
-  if (!object) throw BadLine("is no JSON: " + printable(cut(line.substr(0, 240), 60)));
-  if (!object->is_object()) throw BadLine("is no JSON object: " + printable(cut(line.substr(0, 240), 60)));
+// The object refers to the line.
+JsonValue parsed(const std::string& line) {
+  JsonFailure why{};
+  auto object = read_json(line, &why);
+  if (why == JsonFailure::too_deep) {
+    throw BadLine("is nested deeper than " + std::to_string(kDeepestJson) + " levels");
+  }
+  const std::string shown = printable(cut(line.substr(0, 240), 60));
+  if (!object) throw BadLine("is no JSON: " + shown);
+  if (!object->is(Kind::object)) throw BadLine("is no JSON object: " + shown);
+  if (const std::string* const name = object->repeated()) {
+    throw BadLine("field " + in_quotes(*name) + " is there twice");
+  }
   return std::move(*object);
 }
 
-[[noreturn]] void wrong(const char* field, const json& value, const char* expected) {
-  throw BadLine(std::string(field) + ": " + printable(cut(value.dump(), 60)) + "; expected " + expected);
+[[noreturn]] void wrong(const char* field, const JsonValue& value, const char* expected) {
+  const std::string given(value.written().substr(0, 240));
+  throw BadLine(std::string(field) + ": " + printable(cut(given, 60)) + "; expected " + expected);
 }
 
 // The value of a field. Null counts as missing.
-const json* field(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
+const JsonValue* field(const JsonValue& object, const char* name) {
+  const JsonValue* const value = object.find(name);
+  return value == nullptr || value->is(Kind::null) ? nullptr : value;
 }
 
-std::optional<std::string> text(const json& object, const char* name) {
-  const json* value = field(object, name);
+std::optional<std::string> text(const JsonValue& object, const char* name) {
+  const JsonValue* value = field(object, name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) wrong(name, *value, "a text");
-  return value->get<std::string>();
+  if (!value->is(Kind::text)) wrong(name, *value, "a text");
+  auto bytes = value->text();
+  if (!bytes) wrong(name, *value, kWholeText);
+  return bytes;
 }
 
 // The bytes of a field, or of <name>_base64 decoded.
-std::optional<std::string> bytes(const json& object, const char* name) {
+std::optional<std::string> bytes(const JsonValue& object, const char* name) {
   const std::string coded = std::string(name) + "_base64";
   const auto code = text(object, coded.c_str());
   if (!code) return text(object, name);
   if (field(object, name) != nullptr) throw BadLine(std::string(name) + " and " + coded + ": expected one of them");
   auto decoded = from_base64(*code);
-  if (!decoded) wrong(coded.c_str(), *code, "base64");
+  if (!decoded) wrong(coded.c_str(), *field(object, coded.c_str()), "base64");
   return decoded;
 }
 
-std::optional<long long> number(const json& object, const char* name, long long most) {
-  const json* value = field(object, name);
+std::optional<long long> number(const JsonValue& object, const char* name, long long most) {
+  const JsonValue* value = field(object, name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number_integer() || value->get<long long>() < 0 || value->get<long long>() > most) {
-    wrong(name, *value, ("a whole number from 0 to " + std::to_string(most)).c_str());
-  }
-  return value->get<long long>();
+  const auto number = value->whole_number(0, most);
+  if (!number) wrong(name, *value, ("a whole number from 0 to " + std::to_string(most)).c_str());
+  return *number;
 }
 
 constexpr long long kMostCount = 2'147'483'647;
 constexpr long long kMostPartition = 255;
 constexpr long long kMostMs = 36'525LL * 86'400'000;  // 100 years
 
-std::string wanted_id(const json& object) {
+std::string wanted_id(const JsonValue& object) {
   const auto id = text(object, "id");
   if (!id) throw BadLine("id: missing");
-  if (!is_id(*id)) wrong("id", *id, "a UUID");
+  if (!is_id(*id)) wrong("id", *field(object, "id"), "a UUID");
   return *id;
 }
 
 // The field headers: a list of objects with name, and value or value_base64.
-std::optional<delayqueue::Headers> headers_in(const json& object) {
-  const json* const list = field(object, "headers");
+std::optional<delayqueue::Headers> headers_in(const JsonValue& object) {
+  const JsonValue* const list = field(object, "headers");
   if (list == nullptr) return std::nullopt;
   constexpr const char* kExpected = "a list of objects, each with name, and value or value_base64";
-  if (!list->is_array()) wrong("headers", *list, kExpected);
+  if (!list->is(Kind::array)) wrong("headers", *list, kExpected);
   delayqueue::Headers headers;
-  for (const json& one : *list) {
-    const auto name = one.is_object() ? text(one, "name") : std::nullopt;
+  for (const JsonValue& one : list->items()) {
+    if (one.repeated() != nullptr) throw BadLine("headers: field " + in_quotes(*one.repeated()) + " is there twice");
+    const auto name = one.is(Kind::object) ? text(one, "name") : std::nullopt;
     auto value = name ? bytes(one, "value") : std::nullopt;
     if (!value) wrong("headers", one, kExpected);
     if (headers.find(*name) != nullptr) throw BadLine("headers: " + in_quotes(*name) + " is there twice");
@@ -129,7 +138,7 @@ auto as_line(Parse parse) {
   }
 }
 
-std::optional<milliseconds> span(const json& object, const char* name) {
+std::optional<milliseconds> span(const JsonValue& object, const char* name) {
   const std::string in_ms = std::string(name) + "_ms";
   const auto ms = number(object, in_ms.c_str(), kMostMs);
   const auto words = text(object, name);
@@ -139,37 +148,8 @@ std::optional<milliseconds> span(const json& object, const char* name) {
   return as_line([&] { return parse_duration(name, *words); });
 }
 
-// The position behind the quoted text that begins at `at`.
-std::size_t text_end(std::string_view line, std::size_t at) {
-  for (++at; line[at] != '"'; ++at) {
-    if (line[at] == '\\') ++at;
-  }
-  return at + 1;
-}
-
-// The fields of a JSON object, each with the bytes of its value as they stand in the line. Throws BadLine for a field
-// that is there twice.
-std::map<std::string, std::string_view> values_in(std::string_view line) {
-  std::map<std::string, std::string_view> values;
-  for (std::size_t at = line.find('{') + 1;;) {
-    const std::size_t name = line.find_first_of("\"}", at);  // between fields only blanks and a comma
-    if (line[name] == '}') return values;
-    const std::size_t name_end = text_end(line, name);
-    const std::size_t begin = line.find_first_not_of(" \t\r\n", line.find(':', name_end) + 1);
-    at = begin;
-    for (int depth = 0; depth > 0 || (line[at] != ',' && line[at] != '}');) {
-      if (line[at] == '[' || line[at] == '{') ++depth;
-      if (line[at] == ']' || line[at] == '}') --depth;
-      at = line[at] == '"' ? text_end(line, at) : at + 1;
-    }
-    const std::string_view value = line.substr(begin, line.find_last_not_of(" \t\r\n", at - 1) + 1 - begin);
-    const std::string key = json::parse(line.substr(name, name_end - name)).get<std::string>();
-    if (!values.emplace(key, value).second) throw BadLine("field " + in_quotes(key) + " is there twice");
-  }
-}
-
-void check_known(const json& object, std::initializer_list<const char*> known) {
-  for (const auto& [name, value] : object.items()) {
+void check_known(const JsonValue& object, std::initializer_list<const char*> known) {
+  for (const auto& [name, value] : object.fields()) {
     bool found = false;
     for (const char* one : known) found = found || name == one;
     if (!found) {
@@ -206,7 +186,7 @@ std::string id_in(const std::string& line) {
 }
 
 MessageInfo message_in(const std::string& line) {
-  const json object = parsed(line);
+  const JsonValue object = parsed(line);
   MessageInfo message;
   message.id = wanted_id(object);
   const auto state = text(object, "state");
@@ -214,12 +194,12 @@ MessageInfo message_in(const std::string& line) {
   message.state = as_line([&] { return parse_state("state", *state); });
   if (const auto at = text(object, "at")) {
     message.at = as_line([&] { return parse_when("at", *at); }).at;
-    if (!message.at) wrong("at", *at, "a time such as 2026-11-21T19:36:45Z");
+    if (!message.at) wrong("at", *field(object, "at"), "a time such as 2026-11-21T19:36:45Z");
   }
   if (!message.at && (message.state == State::pending || message.state == State::dead)) throw BadLine("at: missing");
-  if (const json* held = field(object, "held")) {
-    if (!held->is_boolean()) wrong("held", *held, "true or false");
-    message.held = held->get<bool>();
+  if (const JsonValue* held = field(object, "held")) {
+    if (!held->is(Kind::boolean)) wrong("held", *held, "true or false");
+    message.held = held->written() == "true";
   }
   message.deliveries = static_cast<int>(number(object, "deliveries", kMostCount).value_or(0));
   if (const auto retries = number(object, "retries", kMostCount)) message.retries = static_cast<int>(*retries);
@@ -235,6 +215,9 @@ MessageInfo message_in(const std::string& line) {
   }
   message.partition = static_cast<unsigned>(number(object, "partition", kMostPartition).value_or(0));
   message.headers = headers_in(object).value_or(delayqueue::Headers());
+  const JsonValue* const null = object.find("payload");
+  const bool is_null = null != nullptr && null->is(Kind::null) && field(object, "payload_base64") == nullptr;
+  if (is_null) wrong("payload", *null, "a text, or payload_base64");
   auto payload = bytes(object, "payload");
   if (!payload) throw BadLine("payload: missing; `dqctl export` writes whole payloads");
   const auto size = number(object, "size", kMostMs);
@@ -250,15 +233,14 @@ MessageInfo message_in(const std::string& line) {
 std::string line_of(const MessageInfo& message) { return message_object(message, "payload").text(); }
 
 delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::SendOptions& options) {
-  const json object = parsed(line);
+  const JsonValue object = parsed(line);
   check_known(object,
               {"payload", "payload_base64", "id", "delay", "delay_ms", "at", "retries", "ttl", "ttl_ms", "headers"});
   delayqueue::OutgoingMessage message;
   message.options = options;
-  const auto values = values_in(line);
-  const json* payload = field(object, "payload");
-  if (payload != nullptr && !payload->is_string() && field(object, "payload_base64") == nullptr) {
-    message.payload = values.at("payload");  // numbers keep all digits, keys their order
+  const JsonValue* payload = object.find("payload");
+  if (payload != nullptr && !payload->is(Kind::text) && field(object, "payload_base64") == nullptr) {
+    message.payload = payload->written();  // numbers keep all digits, keys their order
   } else if (auto raw = bytes(object, "payload")) {
     message.payload = std::move(*raw);
   } else {

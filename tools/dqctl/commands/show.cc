@@ -1,6 +1,5 @@
 // dqctl show
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "filter.h"
@@ -58,9 +57,8 @@ std::string text_of(std::string_view bytes) {
 
 // Unset: not JSON.
 std::optional<std::string> json_of(std::string_view bytes, int indent) {
-  const auto value = read_json<nlohmann::ordered_json>(bytes);
-  if (!value) return std::nullopt;
-  return json_escaped(value->dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  const auto value = read_json(bytes);
+  return value ? std::optional(json_escaped(json_text(*value, indent))) : std::nullopt;
 }
 
 // The label of the time: "due", "lease ends" ...

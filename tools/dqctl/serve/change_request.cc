@@ -4,7 +4,6 @@
 #include <array>
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "output/text.h"
@@ -37,59 +36,60 @@ bool is_by_id(Action action) {
 // The fields of a JSON object: those that are known.
 class Fields {
  public:
-  Fields(const std::string& body, std::initializer_list<const char*> known) {
-    auto parsed = read_json(body);
-    if (!parsed || !parsed->is_object()) throw HttpError(400, "cannot read the body; expected a JSON object");
-    object_ = std::move(*parsed);
-    for (const auto& [name, value] : object_.items()) {
+  Fields(const std::string& body, std::initializer_list<const char*> known) : object_(object_in(body)) {
+    for (const auto& [name, value] : object_.fields()) {
       const bool is_known =
           std::any_of(known.begin(), known.end(), [&name = name](const char* one) { return name == one; });
       if (!is_known) throw HttpError(400, "the body has the unknown field " + cut(in_quotes(name), 60));
     }
+    if (const std::string* const name = object_.repeated()) {
+      throw HttpError(400, "the body has the field " + in_quotes(*name) + " twice; expected it once");
+    }
   }
 
-  bool has(const char* name) const { return object_.contains(name); }
+  bool has(const char* name) const { return object_.find(name) != nullptr; }
 
   bool flag(const char* name, bool otherwise) const {
-    const auto* value = find(name);
+    const JsonValue* const value = object_.find(name);
     if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) wrong(name, *value, "true or false");
-    return value->get<bool>();
+    if (!value->is(JsonValue::Kind::boolean)) wrong(name, *value, "true or false");
+    return value->written() == "true";
   }
 
   std::optional<std::uint64_t> number(const char* name, std::uint64_t least, std::uint64_t most) const {
-    const auto* value = find(name);
+    const JsonValue* const value = object_.find(name);
     if (value == nullptr) return std::nullopt;
-    const bool is_number = value->is_number_unsigned();
-    if (!is_number || value->get<std::uint64_t>() < least || value->get<std::uint64_t>() > most) {
-      wrong(name, *value, "a number from " + std::to_string(least) + " to " + std::to_string(most));
-    }
-    return value->get<std::uint64_t>();
+    const auto number = value->whole_number(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most));
+    if (!number) wrong(name, *value, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+    return static_cast<std::uint64_t>(*number);
   }
 
   std::optional<std::string> text(const char* name) const {
-    const auto* value = find(name);
+    const JsonValue* const value = object_.find(name);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_string()) wrong(name, *value, "a text");
-    std::string text = value->get<std::string>();
-    if (text.size() > kLongestFieldText) {
-      throw HttpError(400, std::string(name) + ": " + counted(text.size(), "byte") + "; expected at most 1,024");
+    std::optional<std::string> text = value->text();
+    if (!text) wrong(name, *value, value->is(JsonValue::Kind::text) ? kWholeText : "a text");
+    if (text->size() > kLongestFieldText) {
+      throw HttpError(400, std::string(name) + ": " + counted(text->size(), "byte") + "; expected at most 1,024");
     }
     return text;
   }
 
  private:
-  const nlohmann::json* find(const char* name) const {
-    const auto found = object_.find(name);
-    return found == object_.end() ? nullptr : &*found;
+  static JsonValue object_in(const std::string& body) {
+    auto parsed = read_json(body);
+    if (!parsed || !parsed->is(JsonValue::Kind::object)) {
+      throw HttpError(400, "cannot read the body; expected a JSON object");
+    }
+    return std::move(*parsed);
   }
 
-  [[noreturn]] static void wrong(const char* name, const nlohmann::json& value, const std::string& expected) {
-    const std::string given = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  [[noreturn]] static void wrong(const char* name, const JsonValue& value, const std::string& expected) {
+    const std::string given(value.written().substr(0, 240));
     throw HttpError(400, std::string(name) + ": " + cut(printable(given), 60) + "; expected " + expected);
   }
 
-  nlohmann::json object_;
+  const JsonValue object_;
 };
 
 Fields fields_of(Action action, const std::string& body) {
@@ -97,9 +97,9 @@ Fields fields_of(Action action, const std::string& body) {
     case Action::pause:
       return Fields(body, {"dry_run", "reason", "for_ms", "replace"});
     case Action::redrive:
-      return Fields(body, {"dry_run", "reason", "older_than_ms", "retries", "at_most"});
+      return Fields(body, {"dry_run", "reason", "older_than_ms", "retries", "at_most", "cursor"});
     case Action::purge:
-      return Fields(body, {"dry_run", "state", "reason", "older_than_ms", "at_most"});
+      return Fields(body, {"dry_run", "state", "reason", "older_than_ms", "at_most", "cursor"});
     case Action::reschedule:
       return Fields(body, {"dry_run", "delay_ms", "at"});
     case Action::redrive_one:
@@ -173,6 +173,7 @@ ChangeRequest parse_change(Action action, const std::string& body) {
     change.match = fields.text("reason");
     change.older_than = span_of(fields, "older_than_ms", 0);
     change.at_most = fields.number("at_most", 1, kMostMessages).value_or(0);
+    change.cursor = fields.text("cursor");
     if (!change.dry_run && change.at_most == 0) {
       throw HttpError(400, "at_most: missing; expected the number of messages that the dry run has found");
     }

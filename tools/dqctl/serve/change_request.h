@@ -30,7 +30,8 @@ struct ChangeRequest {
   int retries = 3;                     // redrive
   std::optional<std::string> match{};  // redrive, purge: pattern for the reason of the last failure
   std::optional<milliseconds> older_than{};
-  std::uint64_t at_most = 0;  // messages to change
+  std::uint64_t at_most = 0;            // messages to change
+  std::optional<std::string> cursor{};  // redrive, purge: where the part before ended
   delayqueue::State state = delayqueue::State::dead;
 };
 
