@@ -10,7 +10,7 @@ std::optional<RowError> read_row(Context& context, const std::function<void()>& 
     return std::nullopt;
   } catch (const delayqueue::ConnectionError& error) {
     context.use_short_timeouts(true);
-    return RowError{error.what(), Exit::failed};
+    return RowError{error.what(), Exit::failed, true};
   } catch (const delayqueue::ReplyError& error) {
     return RowError{advised(error.what()), Exit::failed};
   } catch (const Failure& error) {

@@ -14,6 +14,7 @@ namespace dqctl {
 struct RowError {
   std::string text{};
   Exit code = Exit::failed;
+  bool is_away = false;  // the server did not answer
 };
 
 // Runs `read` for one queue. Unset: it succeeded. After a failed connection, later queues get short timeouts: 100

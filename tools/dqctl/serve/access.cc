@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kShortestToken = 32;
 constexpr std::size_t kLongestUser = 256;
-constexpr const char* kBearer = "Bearer ";
+constexpr std::string_view kBearer = "bearer ";
 
 std::string without_scheme(const std::string& origin) {
   const std::size_t end = origin.find("://");
@@ -42,11 +42,12 @@ void Access::check(const HttpRequest& request, bool open) const {
   }
   if (open || options_.token.empty()) return;
   const std::string& given = request.authorization;
-  const std::string bearer = kBearer;
-  if (given.compare(0, bearer.size(), bearer) != 0) {
+  // The name of a scheme is the same in capitals, and any number of spaces follows it.
+  if (in_lower_case(std::string_view(given).substr(0, kBearer.size())) != kBearer) {
     throw HttpError(401, "a token is needed; send Authorization: Bearer with the token of --token-file");
   }
-  if (!equals_secret(given.substr(bearer.size()), options_.token)) {
+  const std::size_t begin = std::min(given.find_first_not_of(' ', kBearer.size()), given.size());
+  if (!equals_secret(given.substr(begin), options_.token)) {
     throw HttpError(401, "the token is wrong; send that of --token-file");
   }
 }

@@ -49,6 +49,7 @@ std::string CommandReads::stuck(const std::string& queue, const std::optional<de
     if (readings.empty()) throw HttpError(503, "cannot answer: the server ends");
     StuckReading& reading = readings.front();
     reading.evidence.earlier = earlier;
+    if (reading.error && reading.error->is_away) throw HttpError(503, reading.error->text);
     if (reading.error) throw Failure(reading.error->code, reading.error->text);
     const std::vector<StuckFinding> findings = findings_of(reading, options);
     return stuck_object(queue, findings.empty() ? Level::ok : findings.front().level, findings).text();

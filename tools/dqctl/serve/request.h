@@ -28,6 +28,9 @@ class HttpError : public std::runtime_error {
 inline constexpr std::size_t kMostHead = 8 * 1024;   // bytes of the request line and all fields
 inline constexpr std::size_t kMostBody = 64 * 1024;  // bytes
 
+// ASCII letters only.
+std::string in_lower_case(std::string_view text);
+
 // The path and the query of a request, decoded.
 struct Target {
   std::vector<std::string> path{};  // "/api/queues/a%2Fb": "api", "queues", "a/b"; "/": empty
