@@ -345,7 +345,7 @@ MessagePage Inspector::list(State state, const ListOptions& options) {
   }
   MessageList list(impl_->partitions(), state, options.limit, options.newest);
   MessagePage page = options.cursor.empty() ? list.first(options.merge) : list.at(options.cursor);
-  impl_->add_bodies(page.messages, options.payload);
+  if (options.bodies) impl_->add_bodies(page.messages, options.payload);
   return page;
 }
 

@@ -138,6 +138,21 @@ TEST_CASE("list: returns as much of each payload as the options ask for, and its
   CHECK(queue.inspector.list(State::ready).messages[0].payload.size() == 64);
 }
 
+TEST_CASE("list: bodies are left out on request") {
+  Queue queue;
+  SendOptions with_header;
+  with_header.headers.set("a", "b");
+  queue.producer.send("payload", with_header);
+  ListOptions options;
+  options.bodies = false;
+  const MessagePage page = queue.inspector.list(State::ready, options);
+  REQUIRE(page.size() == 1);
+  CHECK(!page.messages[0].size);
+  CHECK(page.messages[0].payload.empty());
+  CHECK(page.messages[0].headers.empty());
+  CHECK(page.messages[0].retries == 3);
+}
+
 TEST_CASE("list: a message without a body has no size") {
   Queue queue;
   const std::string id = queue.send("x");

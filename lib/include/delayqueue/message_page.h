@@ -19,6 +19,7 @@ struct ListOptions {
   // Of several partitions: the first page has the first messages of all of them, in order, and so have later pages of
   // pending, unack and dead; those of ready and retry go partition by partition. False: all pages do that.
   bool merge = true;
+  bool bodies = true;   // false: reads no payload, size, TTL or headers: a page then takes a fraction of the time
   bool newest = false;  // the other order: the highest time, or the last in the order of delivery, comes first
 };
 
