@@ -129,6 +129,13 @@ std::string whole_characters(std::string bytes) {
   return bytes;
 }
 
+std::string payload_text(const MessageInfo& message, std::size_t most) {
+  if (!message.size) return "missing";
+  const std::size_t shown = std::min(message.payload.size(), most);
+  if (shown >= *message.size) return printable(message.payload);
+  return printable(whole_characters(message.payload.substr(0, shown))) + "…";
+}
+
 std::optional<MessageInfo> first_message(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
   if (count == 0) return std::nullopt;
   delayqueue::ListOptions one;

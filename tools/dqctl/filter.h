@@ -51,6 +51,12 @@ class Walk {
   Walk(delayqueue::Inspector& inspector, delayqueue::State state, Filter filter, Time now, std::size_t payload,
        std::size_t page = 1000, std::string cursor = "");
 
+  // Reads the messages in the other order. Call it before next(), and only without --older-than.
+  void read_newest_first() { options_.newest = true; }
+
+  // Reads no payload, size, TTL or headers.
+  void leave_bodies_out() { options_.bodies = false; }
+
   // Requests no page after this many messages were read. Then next() returns unset, and cursor() continues.
   void stop_after(std::uint64_t most) { most_examined_ = most; }
 
@@ -99,5 +105,8 @@ Object message_object(const delayqueue::MessageInfo& message, const char* payloa
 
 // Removes a character at the end that was cut in two.
 std::string whole_characters(std::string bytes);
+
+// The start of the payload in a table, at most `most` bytes of what was fetched. It ends with … if that is not all.
+std::string payload_text(const delayqueue::MessageInfo& message, std::size_t most);
 
 }  // namespace dqctl

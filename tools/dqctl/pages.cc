@@ -1,6 +1,8 @@
 #include "pages.h"
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -34,13 +36,15 @@ void show_sample(Output& out, const std::vector<MessageInfo>& sample, Time now) 
                  {when_text(message, now)},
                  {std::to_string(message.deliveries)},
                  {cut(printable(message.reason), 40)},
-                 {message.size ? printable(whole_characters(message.payload)) : "missing"}},
+                 {payload_text(message, kStart)}},
                 {});
   }
   listing.end();
 }
 
 }  // namespace
+
+bool is_list(State state) { return state == State::ready || state == State::retry; }
 
 std::uint64_t count_of(const delayqueue::Counts& counts, State state) {
   return state == State::pending ? counts.pending
@@ -51,83 +55,115 @@ std::uint64_t count_of(const delayqueue::Counts& counts, State state) {
 }
 
 Pages::Pages(delayqueue::Inspector& inspector, State state, Filter filter, const delayqueue::Counts& counts,
-             Payload payload, std::size_t most)
+             Payload payload, Use use, std::size_t most)
     : inspector_(inspector),
       state_(state),
+      use_(use),
       filter_(std::move(filter)),
       now_(counts.now),
       payload_(payload),
-      total_(count_of(counts, state)),
-      count_at_start_(total_) {
+      total_(count_of(counts, state)) {
+  place_.count = total_;
   const std::size_t bytes = payload == Payload::whole ? kPayloadWithPage : kStart;
   options_.payload = filter_.match ? std::max(bytes, Filter::kMatchedBytes) : bytes;
-  options_.merge = false;  // so that each page has messages of one partition: see add_freed()
+  options_.bodies = payload != Payload::none || filter_.match;
+  options_.merge = false;  // a filter may end the walk through a partition early
   options_.limit = std::clamp<std::size_t>(kPageBytes / options_.payload, 1, std::min<std::size_t>(most, 1000));
+}
+
+void Pages::continue_at(PagesPlace place) {
+  place_ = std::move(place);
+  is_new_ = false;
+  over_ = is_list(state_) && place_.examined >= place_.count;
 }
 
 bool Pages::next(std::vector<MessageInfo>& into) {
   into.clear();
-  if (!first_) options_.cursor = ended_ ? page_.next_partition : page_.next_after(freed_);
-  last_ = last_ || (!first_ && options_.cursor.empty()) || examined_ >= count_at_start_;
-  first_ = false;
-  ended_ = false;
-  freed_ = 0;
-  if (interrupted() || (last_ && !begin_again())) return false;
-  const std::size_t most = options_.limit;
-  options_.limit = static_cast<std::size_t>(std::min<std::uint64_t>(most, count_at_start_ - examined_));
-  page_ = inspector_.list(state_, options_);
-  options_.limit = most;
-  examined_ += page_.size();
-  for (MessageInfo& message : page_.messages) {
-    ended_ = ended_ || filter_.ends(message, now_);
-    if (ended_ || !filter_.passes(message, now_)) continue;
-    if (walk_ > 1 && (arrived_later(message) || skipped_.count(message.id) > 0)) continue;
-    is_stored_id(message.id) ? into.push_back(std::move(message)) : void(++foreign_);
+  if (is_new_) find_last();
+  is_new_ = false;
+  ended_ = ended_ || (over_ && !begin_again());
+  if (ended_ || interrupted()) return false;
+  delayqueue::ListOptions options = options_;
+  options.cursor = place_.cursor;
+  if (is_list(state_)) options.limit = std::min<std::uint64_t>(options.limit, place_.count - place_.examined);
+  delayqueue::MessagePage page = inspector_.list(state_, options);
+  bool is_too_young = false;  // the rest of the partition, too
+  for (MessageInfo& message : page.messages) {
+    is_too_young = arrived_later(message) || filter_.ends(message, now_);
+    if (is_too_young) break;
+    ++examined_;
+    ++place_.examined;
+    if (!filter_.passes(message, now_)) continue;
+    if (is_stored_id(message.id)) {
+      into.push_back(std::move(message));
+    } else {
+      ++foreign_;
+    }
   }
-  if (page_.empty() || (ended_ && page_.next_partition.empty())) last_ = true;
-  page_.messages.clear();
+  place_.cursor = is_too_young ? page.next_partition : page.next;
+  over_ = place_.cursor.empty() || arrive_too_fast();
   if (payload_ == Payload::whole) load_whole_payloads(into);
-  matched_ += into.size();
   return true;
 }
 
-// Whether no message can have been missed. The last walk matched nothing, and read all messages, or as many as the
-// walk before: lists may hold ids without a message, and --older-than ends a walk early. If consumers take messages
-// all the time, no two walks are alike; then three walks without a match are enough.
-bool Pages::found_everything() {
-  constexpr int kMostQuiet = 3;
-  if (matched_ > 0) {
-    empty_walks_ = 0;
-    return false;
-  }
-  const bool same = empty_walks_ > 0 && empty_walk_examined_ == examined_ && empty_walk_count_ == count_at_start_;
-  empty_walk_examined_ = examined_;
-  empty_walk_count_ = count_at_start_;
-  return ++empty_walks_ == kMostQuiet || same || examined_ >= count_at_start_;
+// Whether the walk has read more than were there at its start. In a list it then reads those that arrived. In a zset
+// messages may arrive in between: there it goes on, but not without end.
+bool Pages::arrive_too_fast() {
+  constexpr std::uint64_t kMostTimes = 20;
+  if (is_list(state_)) return place_.examined >= place_.count;
+  unfinished_ = examined_ > kMostTimes * total_ + options_.limit;
+  return unfinished_;
 }
 
-bool Pages::begin_again() {
-  constexpr int kMostWalks = 20;
-  if (!repeats_ || found_everything()) return false;
-  unfinished_ = walk_ >= kMostWalks && matched_ > 0;
-  if (walk_ >= kMostWalks) return false;
-  count_at_start_ = count_of(inspector_.counts(), state_);
-  if (count_at_start_ == 0) return false;
-  ++walk_;
-  matched_ = examined_ = foreign_ = 0;
-  options_.cursor.clear();
-  last_ = ended_ = false;
-  return true;
+void Pages::add_removed(const delayqueue::Removed& removed) {
+  place_.removed += removed.messages;
+  delayqueue::MessagePage page;
+  page.next = place_.cursor;
+  place_.cursor = page.next_after(removed.places);
 }
 
-// Whether a message arrived after the start, by the time when it became a dead letter or the time in its id. Without
-// either it counts as missed before.
+std::optional<PagesPlace> Pages::place() {
+  ended_ = ended_ || (over_ && !begin_again());
+  return ended_ ? std::nullopt : std::optional(place_);
+}
+
+// Finds the time of the last message: those with a later time have arrived since then. In pending and unack a message
+// may have moved there instead: a walk that only reads must not leave it out.
+void Pages::find_last() {
+  ended_ = total_ == 0;
+  if (ended_ || is_list(state_) || (use_ == Use::read && state_ != State::dead)) return;
+  delayqueue::ListOptions last;
+  last.limit = 1;
+  last.bodies = false;
+  last.newest = true;
+  const delayqueue::MessagePage page = inspector_.list(state_, last);
+  if (!page.empty()) place_.until = page.messages.front().at;
+}
+
 bool Pages::arrived_later(const MessageInfo& message) const {
-  if (state_ == State::dead && message.at) return *message.at > now_;
-  return message.sent && *message.sent > now_;
+  return place_.until && message.at && *message.at > *place_.until;
 }
 
-void Pages::add_freed(std::uint64_t places) { freed_ += places; }
+// Begins another walk if this one may have missed messages: it removed some, or did not read as many as were there.
+// Lists may hold ids without a message, so two walks in a row that removed none are enough.
+bool Pages::begin_again() {
+  constexpr std::uint64_t kMostQuiet = 2;
+  constexpr int kMostWalks = 20;
+  if (use_ == Use::read || !is_list(state_)) return false;
+  const std::uint64_t quiet = place_.removed > 0 ? 0 : place_.quiet + 1;
+  if (quiet == kMostQuiet || (quiet > 0 && place_.examined >= place_.count)) return false;
+  unfinished_ = walks_ == kMostWalks;
+  if (unfinished_) return false;
+  const std::uint64_t count = count_of(inspector_.counts(), state_);
+  if (count == 0) return false;
+  ++walks_;
+  foreign_ = 0;
+  place_ = {};
+  place_.count = count;
+  place_.quiet = quiet;
+  over_ = false;
+  return true;
+}
 
 // Fetches the payloads that were cut in the page, one by one.
 void Pages::load_whole_payloads(std::vector<MessageInfo>& messages) {
@@ -144,6 +180,15 @@ void Pages::load_whole_payloads(std::vector<MessageInfo>& messages) {
   messages.erase(gone, messages.end());
 }
 
+void add_payload_starts(delayqueue::Inspector& inspector, std::vector<MessageInfo>& messages) {
+  std::vector<std::string> ids;
+  for (const MessageInfo& message : messages) ids.push_back(message.id);
+  auto found = inspector.find(ids, kStart);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (found[i] && found[i]->state == messages[i].state) messages[i] = std::move(*found[i]);
+  }
+}
+
 void report_foreign_ids(Output& out, const std::string& queue, std::uint64_t foreign) {
   if (foreign == 0) return;
   out.stderr_line(count_text(foreign) + (foreign == 1 ? " id is no UUID, and is" : " ids are no UUIDs, and are") +
@@ -152,13 +197,45 @@ void report_foreign_ids(Output& out, const std::string& queue, std::uint64_t for
 
 void report_unfinished(Output& out, const Pages& pages) {
   if (!pages.unfinished()) return;
-  out.stderr_line("messages that match still come in; run it again for those that came meanwhile");
+  out.stderr_line("messages arrive faster than they are read: gave up after " + count_text(pages.examined()) +
+                  "; run it again");
+}
+
+std::string text_of(const PagesPlace& place) {
+  std::string text = place.until ? std::to_string(place.until->time_since_epoch() / std::chrono::microseconds(1)) : "-";
+  for (const std::uint64_t number : {place.count, place.examined, place.removed, place.quiet})
+    text += '.' + std::to_string(number);
+  return text + '.' + place.cursor;
+}
+
+std::optional<PagesPlace> place_in(std::string_view text) {
+  const auto next = [&] {
+    const std::string_view part = text.substr(0, std::min(text.find('.'), text.size()));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    return part;
+  };
+  const auto number = [&](std::string_view part, auto& into) {
+    const char* const end = part.data() + part.size();
+    const auto [stop, error] = std::from_chars(part.data(), end, into);
+    return error == std::errc() && stop == end && into >= 0;
+  };
+  PagesPlace place;
+  const std::string_view until = next();
+  std::int64_t us = 0;
+  constexpr std::int64_t kLatest = 7'258'118'400'000'000;  // 2200-01-01
+  if (until != "-" && (!number(until, us) || us > kLatest)) return std::nullopt;
+  if (until != "-") place.until = Time(std::chrono::duration_cast<Time::duration>(std::chrono::microseconds(us)));
+  for (std::uint64_t* const one : {&place.count, &place.examined, &place.removed, &place.quiet}) {
+    if (!number(next(), *one)) return std::nullopt;
+  }
+  place.cursor = text;
+  return place;
 }
 
 Exit dry_run(Context& context, const std::string& verb, const std::string& queue, State state, const Filter& filter,
              const delayqueue::Counts& counts, bool foreign_too) {
   Output& out = context.out();
-  Pages pages(context.inspector(queue), state, filter, counts, Pages::Payload::start);
+  Pages pages(context.inspector(queue), state, filter, counts, Pages::Payload::none);
   std::vector<MessageInfo> sample, some;
   std::uint64_t matching = 0;
   Progress progress(out, "examined");
@@ -173,6 +250,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
   progress.clear();
   if (foreign_too && matching < pages.total()) matching += pages.foreign();
   if (interrupted()) throw Failure(Exit::interrupted, "interrupted; nothing was done");
+  add_payload_starts(context.inspector(queue), sample);
   if (out.is_table()) {
     show_sample(out, sample, counts.now);
   } else {

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <delayqueue/inspector.h>
+#include <delayqueue/outcomes.h>
 
 #include <cstdint>
-#include <set>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "context.h"
@@ -13,31 +16,54 @@
 
 namespace dqctl {
 
+// Whether the messages of the state are in a list: without a time of their own.
+bool is_list(delayqueue::State state);
+
 std::uint64_t count_of(const delayqueue::Counts& counts, delayqueue::State state);
 
+// Where a walk continues, in this or a later process.
+struct PagesPlace {
+  std::string cursor{};         // of Inspector::list; empty: at the start
+  std::optional<Time> until{};  // the time of the last message at the start; unset: the walk has no such end
+  std::uint64_t count = 0;      // messages in the state when this walk began
+  std::uint64_t examined = 0;   // messages of this walk
+  std::uint64_t removed = 0;    // of those; used in ready and retry only, as is `quiet`
+  std::uint64_t quiet = 0;      // walks in a row that removed none
+};
+
+// As text for a client, and back; unset: it is none. Accepts any bytes.
+std::string text_of(const PagesPlace& place);
+std::optional<PagesPlace> place_in(std::string_view text);
+
+// Reads the messages that were there at the start.
+//
+// pending, unack and dead are read in the order of their time. Messages that leave or arrive shift nothing, so one walk
+// finds all that stay. It ends at the time of the last message at the start; a walk that only reads pending or unack ends
+// with the last one that is there. ready and retry have positions: when others remove messages before the next page, all
+// later messages move up, and the walk misses some. A walk that removes messages is therefore repeated there until it
+// finds none.
 class Pages {
  public:
-  enum class Payload { start, whole };
+  enum class Payload { none, start, whole };  // none: size, TTL and headers are not read either
+  enum class Use { read, remove };
 
-  // Ends with the messages that were there when `counts` were taken, even if more arrive meanwhile.
   Pages(delayqueue::Inspector& inspector, delayqueue::State state, Filter filter, const delayqueue::Counts& counts,
-        Payload payload, std::size_t most = 1000);
+        Payload payload, Use use = Use::read, std::size_t most = 1000);
 
-  // Repeats the walk until one finds nothing more. A single walk misses messages when another process removes messages
-  // before its next page: all later messages move up. For commands that remove the messages.
-  void repeat() { repeats_ = true; }
+  // Continues a walk of the same state and use at its place().
+  void continue_at(PagesPlace place);
 
   // The messages of the next page that pass, maybe none. False: that was all, or a signal arrived. Messages that
   // vanish before their payload is read are left out.
   bool next(std::vector<delayqueue::MessageInfo>& into);
 
-  // Call it after messages of the last page were removed: moves the position back, so that the next page skips none.
-  void add_freed(std::uint64_t places);
+  // Call it after messages of the last page were removed by purge().
+  void add_removed(const delayqueue::Removed& removed);
 
-  // Leaves a message out of later walks: it stays in the state.
-  void skip(const std::string& id) { skipped_.insert(id); }
+  // Behind the last page. Unset: that was all. May send a request.
+  std::optional<PagesPlace> place();
 
-  // Whether even the last walk found messages, because they arrive so fast.
+  // Whether it was given up, because messages arrive faster than they are read.
   bool unfinished() const { return unfinished_; }
 
   // Number of ids that are no UUIDs. They are left out: no call about messages accepts them.
@@ -47,35 +73,34 @@ class Pages {
   std::uint64_t total() const { return total_; }
 
  private:
+  void find_last();
+  bool arrive_too_fast();
   bool begin_again();
-  bool found_everything();
   bool arrived_later(const delayqueue::MessageInfo& message) const;
   void load_whole_payloads(std::vector<delayqueue::MessageInfo>& messages);
 
   delayqueue::Inspector& inspector_;
   const delayqueue::State state_;
+  const Use use_;
   const Filter filter_;
   const Time now_;
   const Payload payload_;
   const std::uint64_t total_;
   delayqueue::ListOptions options_{};
-  delayqueue::MessagePage page_{};
-  std::uint64_t freed_ = 0;
+  PagesPlace place_{};
   std::uint64_t examined_ = 0, foreign_ = 0;
-  bool first_ = true;
-  bool last_ = false;
-  bool ended_ = false;  // the rest of the partition is too young
-  bool repeats_ = false, unfinished_ = false;
-  int walk_ = 1;
-  int empty_walks_ = 0;                    // walks in a row without a match
-  std::uint64_t empty_walk_examined_ = 0;  // messages read by the last of them
-  std::uint64_t empty_walk_count_ = 0;     // messages in the state at its start
-  std::uint64_t count_at_start_;           // messages in the state when this walk began
-  std::uint64_t matched_ = 0;              // messages of this walk that passed
-  std::set<std::string> skipped_{};
+  int walks_ = 1;
+  bool is_new_ = true;
+  bool over_ = false;   // this walk has read all
+  bool ended_ = false;  // there is no other walk
+  bool unfinished_ = false;
 };
 
-// Reports on stderr that messages keep arriving, if the walk is unfinished().
+// Reads the start of the payloads of some messages, and what else Payload::none leaves out. Those that are gone stay as
+// they are.
+void add_payload_starts(delayqueue::Inspector& inspector, std::vector<delayqueue::MessageInfo>& messages);
+
+// Reports on stderr that the walk was given up, if it is unfinished().
 void report_unfinished(Output& out, const Pages& pages);
 
 // Reports on stderr how many foreign ids were skipped, and the command that shows them. Nothing for none.

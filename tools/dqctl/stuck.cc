@@ -317,7 +317,7 @@ class Finder {
                                                                                  : Level::ok;
     finding.what = counted(now_.dead, "dead letter");
     finding.why = reasons_text(evidence_.sample.dead_reasons);
-    if (now_.dead > evidence_.sample.dead) finding.why += " (of the oldest " + count_text(evidence_.sample.dead) + ")";
+    if (now_.dead > evidence_.sample.dead) finding.why += " (of the newest " + count_text(evidence_.sample.dead) + ")";
     finding.todo = command_text("reasons", {queue_}) + ", then dqctl redrive or purge";
     found_.push_back(finding);
   }

@@ -22,6 +22,7 @@ MessagePage page_of(Inspector& inspector, State state, std::size_t limit) {
   delayqueue::ListOptions options;
   options.limit = limit;
   options.payload = 0;
+  options.newest = state == State::dead;  // an alert is about the reasons of those that have come lately
   return inspector.list(state, options);
 }
 
@@ -34,17 +35,21 @@ bool is_hot(const MessageInfo& message, std::optional<int> hot) {
          ((*message.retries == 0 && message.deliveries >= 2) || (*message.retries == 1 && message.deliveries >= 3));
 }
 
+std::string start_of(const std::string& reason) {
+  return reason.size() <= kReasonBytes ? reason : whole_characters(reason.substr(0, kReasonBytes)) + "…";
+}
+
 void add(Sample& sample, const MessageInfo& message, std::optional<int> hot) {
   if (!is_stored_id(message.id)) return;  // no call takes it; doctor reports it
   if (!message.size) sample.without_body.push_back(message.id);
   if (message.state == State::dead) {
     ++sample.dead;
-    ++sample.dead_reasons[message.reason.substr(0, kReasonBytes)];
+    ++sample.dead_reasons[start_of(message.reason)];
     return;
   }
   if (!is_hot(message, hot)) return;
   ++sample.hot;
-  ++sample.hot_reasons[message.reason.substr(0, kReasonBytes)];
+  ++sample.hot_reasons[start_of(message.reason)];
   if (message.deliveries <= sample.most_deliveries) return;
   sample.most_deliveries = message.deliveries;
   sample.hot_id = message.id;

@@ -96,14 +96,12 @@ class Search {
 
   void add(const std::string& queue, const MessageInfo& message, Time now) {
     ++found_;
-    const bool is_whole = !message.size || message.payload.size() >= *message.size;
-    const std::string start = is_whole ? message.payload : whole_characters(message.payload);
     listing_.add({{id_text(message.id)},
                   {printable(queue), Colour::bold},
                   {delayqueue::to_string(message.state)},
                   {when_text(message, now)},
                   {cut(printable(message.reason), 40), Colour::red},
-                  {message.size ? printable(start) + (is_whole ? "" : "…") : "missing"}},
+                  {payload_text(message, kFoundStart)}},
                  Object().add("queue", queue).append(message_object(message, "payload_start")));
   }
 

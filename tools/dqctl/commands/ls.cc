@@ -52,8 +52,7 @@ std::vector<Cell> row_of(const MessageInfo& message, Time now) {
   if (message.state != State::dead) row.push_back({message.retries ? std::to_string(*message.retries) : "none"});
   row.push_back({message.size ? size_text(*message.size) : "missing", message.size ? Colour::plain : Colour::red});
   if (has_reasons(message.state)) row.push_back({cut(printable(message.reason), kReasonColumn)});
-  const bool is_whole = !message.size || message.payload.size() >= *message.size;
-  row.push_back({is_whole ? printable(message.payload) : printable(whole_characters(message.payload)) + "…"});
+  row.push_back({message.size ? payload_text(message, kPayloadStart) : ""});
   return row;
 }
 

@@ -30,8 +30,6 @@ struct PurgeArgs {
   bool yes = false;
 };
 
-bool is_list(State state) { return state == State::ready || state == State::retry; }
-
 // Whether the purge can skip reading the messages. It then also removes foreign ids.
 bool is_plain(const PurgeArgs& args) {
   const Filter& filter = args.filter;
@@ -67,9 +65,7 @@ class PurgePages {
         state_(*args.state),
         backup_(backup),
         pages_(context.inspector(args.queue), state_, args.filter, counts,
-               backup != nullptr ? Pages::Payload::whole : Pages::Payload::start) {
-    pages_.repeat();
-  }
+               backup != nullptr ? Pages::Payload::whole : Pages::Payload::none, Pages::Use::remove) {}
 
   Steps run() {
     return in_steps(
@@ -110,10 +106,7 @@ class PurgePages {
     unanswered_ = ids.size();
     const delayqueue::Removed removed = admin_.purge(state_, ids);
     unanswered_ = 0;
-    pages_.add_freed(removed.places);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (!removed.removed[i]) pages_.skip(ids[i]);
-    }
+    pages_.add_removed(removed);
     kept_ += ids.size() - removed.messages;
     return removed.messages;
   }

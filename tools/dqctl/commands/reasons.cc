@@ -39,6 +39,8 @@ Exit list_reasons(Context& context, const ReasonsArgs& args) {
   {
     Progress progress(out, "counted");
     Walk walk(context.inspector(args.queue), delayqueue::State::dead, {}, counts.now, 0);
+    walk.read_newest_first();
+    walk.leave_bodies_out();
     while (const auto message = walk.next()) {
       reasons.add(*message);
       progress.update(walk.examined(), counts.dead);
@@ -61,7 +63,7 @@ Exit list_reasons(Context& context, const ReasonsArgs& args) {
                   .add("interrupted", interrupted()));
   if (shown < all.size()) out.stderr_line("more: " + count_text(all.size() - shown) + "; --limit 0 shows all");
   if (interrupted()) {
-    out.stderr_line("interrupted: counted " + count_text(reasons.messages()) + " of " +
+    out.stderr_line("interrupted: counted the newest " + count_text(reasons.messages()) + " of " +
                     counted(counts.dead, "dead letter"));
     return Exit::partly;
   }

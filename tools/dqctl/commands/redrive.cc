@@ -235,8 +235,8 @@ Exit by_filter(Context& context, const RedriveArgs& args) {
   if (!args.yes) return dry_run(context, verb, args.queue, State::dead, args.filter, counts);
   Redrive redrive(context, args);
   RateLimiter limiter(args.rate);
-  Pages pages(context.inspector(args.queue), State::dead, args.filter, counts, Pages::Payload::start, 500);
-  pages.repeat();
+  Pages pages(context.inspector(args.queue), State::dead, args.filter, counts, Pages::Payload::none, Pages::Use::remove,
+              500);
   std::vector<MessageInfo> some;
   std::size_t at = 0;
   std::map<RedriveOutcome, std::uint64_t> counts_of_outcomes;
@@ -250,14 +250,11 @@ Exit by_filter(Context& context, const RedriveArgs& args) {
     for (const std::size_t most = limiter.most(kRoundTrip); at < some.size() && ids.size() < most; ++at)
       ids.push_back(some[at].id);
     const auto outcomes = redrive.run(ids);
-    std::uint64_t freed = 0, done = 0;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      ++counts_of_outcomes[outcomes[i]];
-      if (outcomes[i] == RedriveOutcome::exists) pages.skip(ids[i]);
-      if (outcomes[i] == RedriveOutcome::redriven) ++done;
-      if (outcomes[i] == RedriveOutcome::redriven || outcomes[i] == RedriveOutcome::no_body) ++freed;
+    std::uint64_t done = 0;
+    for (const RedriveOutcome outcome : outcomes) {
+      ++counts_of_outcomes[outcome];
+      if (outcome == RedriveOutcome::redriven) ++done;
     }
-    pages.add_freed(freed);
     limiter.add_done(ids.size());
     return done;
   };

@@ -33,6 +33,7 @@ struct ServedChange {
   std::string error{};              // why it failed, maybe after some of it was done
   bool changed = false;             // something was changed
   bool unconfirmed = false;         // the answer of Redis is lost: it may be changed
+  bool is_further_part = false;     // of a change of many messages; not noted if it changed nothing
 
   // Who has made it, for pauses and the actions of the queue.
   const std::string& who() const { return client.user.empty() ? client.address : client.user; }

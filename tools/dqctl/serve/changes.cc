@@ -26,12 +26,10 @@ using delayqueue::Redriven;
 using delayqueue::State;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLongestBulk{2};  // of one request; the client repeats it for the rest
+constexpr std::chrono::seconds kLongestBulk{2};  // of one request; the client sends another one for the rest
 constexpr std::size_t kPurgedAtOnce = 2000;
 constexpr std::size_t kBulkPage = 500;  // messages
 constexpr std::size_t kMostSampled = 5;
-
-bool is_a_list(State state) { return state == State::ready || state == State::retry; }
 
 Filter filter_of(const ChangeRequest& request) {
   Filter filter;
@@ -56,11 +54,26 @@ std::string detail_of(const ChangeRequest& request) {
   return detail;
 }
 
+// Walks on where the part before ended.
+void continue_at(Pages& pages, const ChangeRequest& request) {
+  if (!request.cursor) return;
+  auto place = place_in(*request.cursor);
+  if (!place) throw HttpError(400, "cursor: " + cut(in_quotes(*request.cursor), 60) + "; expected `next` of an answer");
+  pages.continue_at(std::move(*place));
+}
+
+// Notes how far a part came. False: that was all.
+bool is_left(Pages& pages, std::string& next) {
+  const auto place = pages.place();
+  if (place) next = text_of(*place);
+  return place.has_value();
+}
+
 std::uint64_t waiting(const Counts& counts) { return counts.due + counts.ready + counts.retry; }
 
 // Whether a purge can skip reading the messages.
 bool is_without_reading(const ChangeRequest& request) {
-  return !request.match && !(is_a_list(request.state) && request.older_than);
+  return !request.match && !(is_list(request.state) && request.older_than);
 }
 
 const char* done_text(Action action) {
@@ -154,6 +167,7 @@ Object Changes::audited(const ChangeRequest& request, const std::string& queue, 
   change.action = request.action;
   change.queue = queue;
   change.detail = detail_of(request);
+  change.is_further_part = request.cursor.has_value();
   const auto running = begin(change);
   try {
     Object answer = act(change);
@@ -193,7 +207,7 @@ Changes::Running Changes::begin(const ServedChange& change) {
 
 void Changes::finish(Running running, const ServedChange& change) {
   record(change);
-  audit_.add(change);
+  if (!change.is_further_part || change.count > 0 || !change.error.empty()) audit_.add(change);
   const std::lock_guard lock(running_mutex_);
   running_.erase(running);
   finished_.notify_all();
@@ -259,31 +273,32 @@ Object Changes::bulk_dry_run(const ChangeRequest& request, const std::string& qu
   const Counts counts = inspector->counts();
   const std::uint64_t of = count_of(counts, request.state);
   const auto until = Clock::now() + kLongestBulk;
-  Pages pages(*inspector, request.state, filter_of(request), counts, Pages::Payload::start);
+  const Filter filter = filter_of(request);
+  Pages pages(*inspector, request.state, filter, counts, Pages::Payload::none);
+  continue_at(pages, request);
   std::vector<MessageInfo> some;
-  std::vector<Object> sample;
+  std::vector<MessageInfo> sample;
   std::uint64_t matching = 0;
   bool complete = false;
-  while (Clock::now() < until) {
-    if (!pages.next(some)) {
-      complete = !interrupted();
-      break;
-    }
+  std::string next;
+  do {
+    if (!pages.next(some)) break;
     matching += some.size();
-    for (std::size_t i = 0; i < some.size() && sample.size() < kMostSampled; ++i) {
-      sample.push_back(reads_.shown(some[i], "payload_start"));
-    }
-    if (filter_of(request).any() || sample.size() < std::min<std::uint64_t>(kMostSampled, of)) continue;
-    matching = of;
-    complete = true;
-    break;
-  }
+    for (std::size_t i = 0; i < some.size() && sample.size() < kMostSampled; ++i) sample.push_back(std::move(some[i]));
+    complete = !filter.any() && sample.size() >= std::min<std::uint64_t>(kMostSampled, of);
+    if (complete) matching = of;
+  } while (!complete && Clock::now() < until);
+  complete = complete || (!is_left(pages, next) && !interrupted());
+  add_payload_starts(*inspector, sample);
+  std::vector<Object> shown;
+  for (const MessageInfo& message : sample) shown.push_back(reads_.shown(message, "payload_start"));
   const char* state = delayqueue::to_string(request.state);
   const char* verb = to_string(request.action);
   Object object;
   object.add("queue", queue).add("action", verb).add("state", state).add("dry_run", true);
-  object.add("matching", matching).add("of", of).add("complete", complete).add_null("done").add_null("left_alone");
-  object.add("sample", sample).add_null("error");
+  object.add("matching", matching).add("of", of).add("complete", complete).add("examined", pages.examined());
+  complete ? object.add_null("next") : object.add("next", next);
+  object.add_null("done").add_null("left_alone").add("sample", shown).add_null("error");
   return object.add("summary", std::string("would ") + verb + (complete ? " " : " at least ") + count_text(matching) +
                                    " of " + counted(of, std::string(state) + " message") + " of " + in_quotes(queue));
 }
@@ -293,7 +308,7 @@ Object Changes::bulk(const ChangeRequest& request, const std::string& queue, Ser
   if (!lock.owns_lock())
     throw HttpError(503, "cannot begin: another change of many messages runs; repeat it in seconds");
   const Counts counts = clients_.inspector(queue)->counts();
-  Bulk result;
+  BulkPart result;
   try {
     request.action == Action::redrive ? redrive(request, queue, counts, result) : purge(request, queue, counts, result);
   } catch (const delayqueue::ConnectionError& error) {
@@ -312,85 +327,83 @@ Object Changes::bulk(const ChangeRequest& request, const std::string& queue, Ser
   Object object;
   object.add("queue", queue).add("action", to_string(request.action)).add("state", state).add("dry_run", false);
   object.add_null("matching").add("of", count_of(counts, request.state)).add("complete", result.complete);
+  object.add("examined", result.examined);
+  result.next.empty() ? object.add_null("next") : object.add("next", result.next);
   object.add("done", result.done).add("left_alone", result.left_alone).add("sample", std::vector<Object>());
   result.error.empty() ? object.add_null("error") : object.add("error", printable(result.error));
   return object.add("summary", verb + ' ' + counted(result.done, std::string(state) + " message") + " of " +
                                    in_quotes(queue) + (result.complete ? "" : "; there are more"));
 }
 
-void Changes::redrive(const ChangeRequest& request, const std::string& queue, const Counts& counts, Bulk& result) {
-  const auto inspector = clients_.inspector(queue);
-  const auto admin = clients_.admin(queue);
+namespace {
+
+// Changes the messages of pages until the time is over. `change` changes some of them, and returns how many it changed.
+template <class Change>
+void change_pages(Pages& pages, const ChangeRequest& request, BulkPart& result, const Change& change) {
   const auto until = Clock::now() + kLongestBulk;
-  delayqueue::RedriveOptions options;
-  options.retries = request.retries;
-  Pages pages(*inspector, State::dead, filter_of(request), counts, Pages::Payload::start, kBulkPage);
-  pages.repeat();
+  continue_at(pages, request);
   std::vector<MessageInfo> some;
   std::uint64_t left = request.at_most;
-  while (left > 0 && Clock::now() < until && !interrupted()) {
-    if (!pages.next(some)) {
-      result.complete = !interrupted();
-      return;
-    }
+  do {
+    if (!pages.next(some)) break;
     for (std::size_t at = 0; at < some.size() && left > 0 && !interrupted();) {
       Ids ids;
       for (; at < some.size() && ids.size() < std::min<std::uint64_t>(kRoundTrip, left); ++at)
         ids.push_back(some[at].id);
-      std::uint64_t redriven = 0, removed = 0;
-      for (const Redriven outcome : admin->redrive(ids, options)) {
-        if (outcome == Redriven::redriven) ++redriven;
-        if (outcome == Redriven::no_body) ++removed;
-      }
-      result.done += redriven;
-      result.left_alone += ids.size() - redriven;
-      pages.add_freed(redriven + removed);
+      result.examined = pages.examined();
+      const std::uint64_t done = change(ids);
+      result.done += done;
+      result.left_alone += ids.size() - done;
       left -= ids.size();
     }
-  }
-  result.complete = left == 0;
+  } while (left > 0 && Clock::now() < until && !interrupted());
+  result.examined = pages.examined();
+  result.complete = left == 0 || (!is_left(pages, result.next) && !interrupted());
 }
 
-void Changes::purge(const ChangeRequest& request, const std::string& queue, const Counts& counts, Bulk& result) {
+}  // namespace
+
+void Changes::redrive(const ChangeRequest& request, const std::string& queue, const Counts& counts, BulkPart& result) {
+  const auto inspector = clients_.inspector(queue);
+  const auto admin = clients_.admin(queue);
+  delayqueue::RedriveOptions options;
+  options.retries = request.retries;
+  Pages pages(*inspector, State::dead, filter_of(request), counts, Pages::Payload::none, Pages::Use::remove, kBulkPage);
+  change_pages(pages, request, result, [&](const Ids& ids) {
+    const std::vector<Redriven> outcomes = admin->redrive(ids, options);
+    return static_cast<std::uint64_t>(std::count(outcomes.begin(), outcomes.end(), Redriven::redriven));
+  });
+}
+
+void Changes::purge(const ChangeRequest& request, const std::string& queue, const Counts& counts, BulkPart& result) {
+  if (is_without_reading(request)) return purge_without_reading(request, queue, counts, result);
+  const auto inspector = clients_.inspector(queue);
+  const auto admin = clients_.admin(queue);
+  Pages pages(*inspector, request.state, filter_of(request), counts, Pages::Payload::none, Pages::Use::remove,
+              kBulkPage);
+  change_pages(pages, request, result, [&](const Ids& ids) {
+    const delayqueue::Removed removed = admin->purge(request.state, ids);
+    pages.add_removed(removed);
+    return removed.messages;
+  });
+}
+
+// Needs no cursor: it removes all that it reads.
+void Changes::purge_without_reading(const ChangeRequest& request, const std::string& queue, const Counts& counts,
+                                    BulkPart& result) {
   const auto admin = clients_.admin(queue);
   const auto until = Clock::now() + kLongestBulk;
   std::uint64_t left = std::min(request.at_most, count_of(counts, request.state));
-  if (is_without_reading(request)) {
-    while (left > 0 && Clock::now() < until && !interrupted()) {
-      delayqueue::PurgeOptions options;
-      options.older_than = request.older_than;
-      options.limit = std::min<std::uint64_t>(left, kPurgedAtOnce);
-      const std::uint64_t purged = admin->purge(request.state, options);
-      result.done += purged;
-      left -= options.limit;
-      // In the lists, ids without a message are passed over, not counted.
-      if (!is_a_list(request.state) && purged < options.limit) left = 0;
-    }
-    result.complete = left == 0;
-    return;
-  }
-  const auto inspector = clients_.inspector(queue);
-  Pages pages(*inspector, request.state, filter_of(request), counts, Pages::Payload::start, kBulkPage);
-  pages.repeat();
-  std::vector<MessageInfo> some;
   while (left > 0 && Clock::now() < until && !interrupted()) {
-    if (!pages.next(some)) {
-      result.complete = !interrupted();
-      return;
-    }
-    for (std::size_t at = 0; at < some.size() && left > 0 && !interrupted();) {
-      Ids ids;
-      for (; at < some.size() && ids.size() < std::min<std::uint64_t>(kRoundTrip, left); ++at)
-        ids.push_back(some[at].id);
-      const delayqueue::Removed removed = admin->purge(request.state, ids);
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (!removed.removed[i]) pages.skip(ids[i]);
-      }
-      pages.add_freed(removed.places);
-      result.done += removed.messages;
-      result.left_alone += ids.size() - removed.messages;
-      left -= ids.size();
-    }
+    delayqueue::PurgeOptions options;
+    options.older_than = request.older_than;
+    options.limit = std::min<std::uint64_t>(left, kPurgedAtOnce);
+    const std::uint64_t purged = admin->purge(request.state, options);
+    result.done += purged;
+    result.examined += options.limit;
+    left -= options.limit;
+    // In the lists, ids without a message are passed over, not counted.
+    if (!is_list(request.state) && purged < options.limit) left = 0;
   }
   result.complete = left == 0;
 }

@@ -18,6 +18,14 @@
 
 namespace dqctl {
 
+// One part of a change of many messages. `next` continues it; empty: there is no further part, or it needs none.
+struct BulkPart {
+  std::uint64_t done = 0, left_alone = 0, examined = 0;
+  bool complete = false;
+  std::string next{};
+  std::string error{};
+};
+
 // Any number of threads may use it. Access must have been checked before. Every attempt to change something is written
 // to the audit, whether it succeeds or not; dry runs are not. What was changed is also recorded among the actions of the
 // queue, as by dqctl --audit.
@@ -37,18 +45,16 @@ class Changes {
  private:
   using Running = std::list<ServedChange>::iterator;
 
-  struct Bulk {
-    std::uint64_t done = 0, left_alone = 0;
-    bool complete = false;
-    std::string error{};
-  };
-
   Object pause(const ChangeRequest& request, const std::string& queue, ServedChange& change);
   Object pause_object(const ChangeRequest& request, const std::string& queue, const std::string& summary);
   Object bulk(const ChangeRequest& request, const std::string& queue, ServedChange& change);
   Object bulk_dry_run(const ChangeRequest& request, const std::string& queue);
-  void redrive(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts, Bulk& result);
-  void purge(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts, Bulk& result);
+  void redrive(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts,
+               BulkPart& result);
+  void purge(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts,
+             BulkPart& result);
+  void purge_without_reading(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts,
+                             BulkPart& result);
   Object by_id(const ChangeRequest& request, const std::string& queue, const std::string& id, ServedChange& change);
   Object by_id_dry_run(const ChangeRequest& request, const std::string& queue, const std::string& id);
 

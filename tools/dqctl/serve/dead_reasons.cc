@@ -18,6 +18,8 @@ Object reasons_object(Context& context, const std::string& queue) {
   const delayqueue::Counts counts = context.counts(queue);
   ReasonCounts reasons;
   Walk walk(context.inspector(queue), delayqueue::State::dead, {}, counts.now, 0);
+  walk.read_newest_first();
+  walk.leave_bodies_out();
   walk.stop_after(kMostCounted);
   while (const auto message = walk.next()) reasons.add(*message);
   const std::vector<ReasonCount> all = reasons.sorted();

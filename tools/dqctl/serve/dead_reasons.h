@@ -8,7 +8,7 @@
 
 namespace dqctl {
 
-// The most frequent 100 reasons of the first 10,000 dead letters. Throws Failure if there is no such queue.
+// The most frequent 100 reasons of the newest 10,000 dead letters. Throws Failure if there is no such queue.
 Object reasons_object(Context& context, const std::string& queue);
 
 }  // namespace dqctl

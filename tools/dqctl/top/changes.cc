@@ -155,9 +155,7 @@ RedriveRun::RedriveRun(Context& context, const std::string& queue)
       inspector_(context.uri(), queue, {context.connection(), context.queue_options(), {}}),
       admin_(context.uri(), queue, {context.connection(), context.queue_options(), {}}),
       counts_(inspector_.counts()),
-      pages_(inspector_, State::dead, {}, counts_, Pages::Payload::start, kRedriveStep) {
-  pages_.repeat();
-}
+      pages_(inspector_, State::dead, {}, counts_, Pages::Payload::none, Pages::Use::remove, kRedriveStep) {}
 
 bool RedriveRun::step() {
   std::vector<std::string> ids;
@@ -166,12 +164,9 @@ bool RedriveRun::step() {
     complete_ = !pages_.next(some);
     if (complete_) return false;
     for (MessageInfo& message : some) ids.push_back(std::move(message.id));
-    std::uint64_t freed = 0;
     for (const Redriven redriven : admin_.redrive(ids)) {
       if (redriven == Redriven::redriven) ++done_;
-      if (redriven != Redriven::unknown) ++freed;
     }
-    pages_.add_freed(freed);
     return true;
   } catch (const delayqueue::ConnectionError& error) {
     unconfirmed_ = ids.size();
