@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -177,7 +178,9 @@ TEST_CASE("serve: every route answers with the document that the interface descr
   CHECK(openapi == api.root());
   CHECK(has(served.get("/").body, "<!doctype html>"));
   CHECK(served.get("/style.css").get_header_value("Content-Type") == "text/css; charset=utf-8");
-  CHECK(served.get("/page.js").get_header_value("Content-Type") == "text/javascript; charset=utf-8");
+  for (const char* script : {"/page.js", "/elements.js"}) {
+    CHECK(served.get(script).get_header_value("Content-Type") == "text/javascript; charset=utf-8");
+  }
   CHECK(served.get("/favicon.ico").status == 204);
   CHECK(served.get("/healthz").body == "ok\n");
   CHECK(has(served.get("/metrics").body, "delayqueue_messages{queue=\"orders\",state=\"dead\"} 2\n"));
@@ -636,6 +639,12 @@ TEST_CASE("serve: with a token every answer with data needs it") {
     CHECK(served.get(path, {{"Authorization", "Basic " + kToken}}).status == 401);
   }
   CHECK(served.get("/api/queues", bearer(kToken)).status == 200);
+  for (const char* scheme : {"bearer ", "BEARER ", "beAreR   "}) {
+    CHECK(served.get("/api/queues", {{"Authorization", scheme + kToken}}).status == 200);
+  }
+  for (const char* scheme : {"Bearer", "Basic ", "bearer\t", ""}) {
+    CHECK(served.get("/api/queues", {{"Authorization", scheme + kToken}}).status == 401);
+  }
   CHECK(served.get("/metrics", bearer(kToken)).status == 200);
   CHECK(served.post("/api/queues/orders/pause", "{}").status == 401);
 }
@@ -784,6 +793,149 @@ TEST_CASE("serve: a purge tells first what it would delete, and deletes no more 
   CHECK(served.change(path, R"({"dry_run":false,"state":"dead","at_most":4})")["done"] == 4);
   CHECK(test::counts("orders").dead == 6);
   served.change(path, R"({"dry_run":true,"state":"unack"})", 400);
+}
+
+// Runs all parts of a change, and returns the last answer with the sums of all.
+json all_parts(const Served& served, const std::string& path, json body, const std::function<void(int)>& between = {}) {
+  const test::OpenApi api;
+  json sum = {{"matching", 0}, {"done", 0}, {"examined", 0}, {"parts", 0}};
+  const auto at_most = body.value("at_most", 0);
+  while (true) {
+    json answer = served.change(path, body.dump());
+    CHECK(api.mismatch(answer, "BulkResult") == "");
+    for (const char* name : {"matching", "done", "examined"}) {
+      if (answer[name].is_number()) sum[name] = sum[name].get<int>() + answer[name].get<int>();
+    }
+    sum["parts"] = sum["parts"].get<int>() + 1;
+    sum["error"] = answer["error"];
+    if (answer["complete"] == true || !answer["error"].is_null()) return sum;
+    REQUIRE(answer["next"].is_string());
+    REQUIRE(sum["parts"].get<int>() < 100);
+    body["cursor"] = answer["next"];
+    if (at_most > 0) body["at_most"] = at_most - sum["done"].get<int>();
+    if (between) between(sum["parts"].get<int>());
+  }
+}
+
+TEST_CASE("serve: a redrive by reason in a long list goes on in parts, also those that find nothing") {
+  constexpr int kOthers = 24'000;
+  test::empty_server();
+  test::fill_dead(test::redis(), kOthers);  // their reasons are "gateway timeout" and "no such user"
+  const Strings wanted = test::make_dead("q", test::numbered(500), "disk full");
+  test::FaultProxy proxy(test::server().socket());
+  const Served served({"--allow-changes"}, test::at(proxy.url()));
+  served.json("/api/queues/q");
+  proxy.delay(20ms);  // so that a part ends long before the list
+  const std::string path = "/api/queues/q/redrive";
+  const json dry = all_parts(served, path, {{"dry_run", true}, {"reason", "disk*"}});
+  CHECK(dry["matching"] == 500);
+  CHECK(dry["examined"] == kOthers + 500);
+  CHECK(dry["parts"].get<int>() > 1);
+  CHECK(test::counts("q").dead == kOthers + 500);
+  // Between two parts others take dead letters that were read, redrive one that was not, and add one that matches.
+  const json made = all_parts(served, path, {{"dry_run", false}, {"reason", "disk*"}, {"at_most", 500}}, [&](int part) {
+    if (part > 1) return;
+    CHECK(run({"purge", "q", "--state", "dead", "--reason", "gateway*", "--yes"}).code == 0);
+    CHECK(run({"redrive", "q", wanted.front()}).code == 0);
+    test::make_dead("q", {"late"}, "disk full");
+  });
+  CHECK(made["error"].is_null());
+  CHECK(made["parts"].get<int>() > 1);
+  CHECK(made["done"] == 499);
+  CHECK(test::counts("q").ready == 500);
+  CHECK(test::counts("q").dead == kOthers / 2 + 1);
+  // Parts that changed nothing are no entries of the audit, but the first.
+  const json changes = served.json("/api/audit")["changes"];
+  CHECK(changes.back()["count"] == 0);
+  int done = 0;
+  for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
+    CHECK(changes[i]["count"] > 0);
+    done += changes[i]["count"].get<int>();
+  }
+  CHECK(done == 499);
+  test::empty_server();
+}
+
+TEST_CASE("serve: a purge by reason of a list goes on in parts") {
+  test::empty_server();
+  const Strings ids = test::send("q", test::numbered(9000));
+  for (std::size_t i = 0; i < ids.size(); i += 9) test::redis().cmd({"HSET", "dp:q:reason", ids[i], "disk full"});
+  test::FaultProxy proxy(test::server().socket());
+  const Served served({"--allow-changes"}, test::at(proxy.url()));
+  served.json("/api/queues/q");
+  proxy.delay(60ms);
+  const json made = all_parts(served, "/api/queues/q/purge",
+                              {{"dry_run", false}, {"state", "ready"}, {"reason", "disk*"}, {"at_most", 1001}});
+  CHECK(made["error"].is_null());
+  CHECK(made["parts"].get<int>() > 1);
+  CHECK(made["done"] == 1000);
+  CHECK(test::redis().cmd({"HLEN", "dp:q:reason"}) == 0);
+}
+
+TEST_CASE("serve: where Redis has just gone away, every answer that needs it has status 503") {
+  test::empty_server();
+  const std::string id = test::make_dead("orders", {"x"}, "x").front();
+  const std::string queue = "/api/queues/orders";
+  for (const std::string& path :
+       {queue + "/messages?state=dead", queue + "/messages/" + id, queue + "/stuck", queue + "/dead-reasons",
+        queue + "/partitions", std::string("/api/workers"), std::string("POST /redrive"), std::string("POST /pause")}) {
+    CAPTURE(path);
+    test::FaultProxy proxy(test::server().socket());
+    const Served served({"--allow-changes"}, test::at(proxy.url()));
+    served.json(queue + "/messages?state=dead");  // from now on the last known state is good for a second
+    proxy.refuse(true);
+    proxy.cut();
+    const bool is_change = has(path, "POST ");
+    const auto answer = is_change ? served.post(queue + path.substr(5), R"({"dry_run":true})") : served.get(path);
+    CHECK_MESSAGE(answer.status == 503, answer.body);
+  }
+}
+
+TEST_CASE("serve: a cursor that is none is refused") {
+  test::empty_server();
+  test::make_dead("q", {"x"}, "x");
+  const Served served({"--allow-changes"});
+  for (const char* cursor : {"", "x", "-", "-.1.0.0.0.x", "1.1.0.0.0.r0.0", "-1.1.0.0.0.d0.", "-.1.0.0.d0.",
+                             "99999999999999999999.1.0.0.0.d0.", "7258118400000001.1.0.0.0.d0."}) {
+    CAPTURE(cursor);
+    const json body = {{"dry_run", true}, {"reason", "*"}, {"cursor", cursor}};
+    const json answer = served.change("/api/queues/q/redrive", body.dump(), 400);
+    CHECK(has(answer["error"].get<std::string>(), "cursor: "));
+  }
+  CHECK(served.change("/api/queues/q/redrive",
+                      R"({"dry_run":true,"reason":"*","cursor":"-.1.0.0.0.d0."})")["matching"] == 1);
+}
+
+TEST_CASE("serve: a field that a body has twice is refused") {
+  test::empty_server();
+  test::make_dead("orders", test::numbered(2), "x");
+  const Served served({"--allow-changes"});
+  for (const char* body : {R"({"dry_run":true,"dry_run":false,"state":"dead","at_most":2})",
+                           R"({"dry_run":false,"state":"dead","at_most":2,"dry_run":false})",
+                           R"({"dry_run":false,"state":"dead","at_most":1,"\u0061t_most":2})"}) {
+    CAPTURE(body);
+    CHECK(has(served.change("/api/queues/orders/purge", body, 400)["error"].get<std::string>(), " twice"));
+  }
+  CHECK(has(served.change("/api/queues/orders/pause", R"({"dry_run":true,"reason":"\ud800"})", 400)["error"]
+                .get<std::string>(),
+            "half of a surrogate pair"));
+  CHECK(has(served.change("/api/queues/orders/redrive", R"({"dry_run":false,"at_most":1e400})", 400)["error"]
+                .get<std::string>(),
+            "at_most: 1e400; expected a number"));
+  CHECK(test::counts("orders").dead == 2);
+}
+
+TEST_CASE("serve: the reasons are those of the newest 10,000 dead letters") {
+  test::empty_server();
+  test::fill_dead(test::redis(), 12'000);
+  test::make_dead("q", test::numbered(3), "disk full");
+  const Served served;
+  const json reasons = served.json("/api/queues/q/dead-reasons");
+  CHECK(reasons["dead"] == 12'003);
+  CHECK(reasons["counted"] == 10'000);
+  CHECK(reasons["reasons"].back()["reason"] == "disk full");
+  CHECK(reasons["reasons"].back()["count"] == 3);
+  test::empty_server();
 }
 
 TEST_CASE("serve: a redrive makes dead letters ready, and is in the audit") {

@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -59,7 +60,7 @@ class Redis:
     def command(self, *words):
         """The reply: bytes, a number, a list or None."""
         with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(10)
+            link.settimeout(60)
             link.connect(self.path)
             parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
             link.sendall(b'*%d\r\n' % len(parts) + b''.join(b'$%d\r\n%s\r\n' % (len(part), part) for part in parts))
@@ -78,6 +79,45 @@ class Redis:
         if kind == b'$':
             return None if rest == b'-1' else replies.read(int(rest) + 2)[:-2]
         return [self._reply(replies) for _ in range(int(rest))]
+
+
+class SlowLink:
+    """A unix socket in front of a server: each request waits a moment, as on a network."""
+
+    def __init__(self, path, target, seconds):
+        self.path, self.target, self.seconds = path, target, seconds
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self.target)
+            for source, into, wait_for in ((client, server, self.seconds), (server, client, 0)):
+                threading.Thread(target=self._pass, args=(source, into, wait_for), daemon=True).start()
+
+    @staticmethod
+    def _pass(source, into, seconds):
+        try:
+            for data in iter(lambda: source.recv(65536), b''):
+                time.sleep(seconds)
+                into.sendall(data)
+        except OSError:
+            pass
+        for link in (source, into):
+            try:
+                link.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
 
 
 class Queues:
@@ -99,16 +139,16 @@ class Queues:
     def url(self):
         return 'http://127.0.0.1:%d/' % self.port
 
-    def _environment(self):
-        return dict(os.environ, DELAYQUEUE_URI='unix://' + self.redis.path)
+    def _environment(self, path=None):
+        return dict(os.environ, DELAYQUEUE_URI='unix://' + (path or self.redis.path))
 
-    def serve(self, *options):
-        """Starts the server, or starts it again with other options, on the same port."""
+    def serve(self, *options, through=None):
+        """Starts the server, or starts it again with other options, on the same port. through: a SlowLink to Redis."""
         self.stop_serving()
         command = [self.dqctl, 'serve', '--listen', '127.0.0.1:%d' % self.port] + list(options)
         # pylint: disable-next=consider-using-with
-        self.serving = subprocess.Popen(command, env=self._environment(), stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
+        self.serving = subprocess.Popen(command, env=self._environment(through and through.path),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait('dqctl serve answers', self._healthy)
 
     def _healthy(self):
@@ -126,11 +166,11 @@ class Queues:
             self.serving.wait(30)
             self.serving = None
 
-    def run(self, *arguments, text=''):
+    def run(self, *arguments, text='', codes=(0,)):
         """What dqctl prints."""
         done = subprocess.run([self.dqctl] + list(arguments), input=text.encode(), env=self._environment(),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        if done.returncode:
+        if done.returncode not in codes:
             raise AssertionError('dqctl %s: %d: %s' % (' '.join(arguments), done.returncode, done.stderr.decode()))
         return done.stdout.decode()
 

@@ -20,6 +20,46 @@ DQCTL, AXE = '', ''
 EVIL = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
 HIDDEN = 'safe\u202egpj.exe'
 WIDTHS = (390, 1280, 1920)
+TABLE_WIDTHS = (320, 390, 768, 900, 1100, 1150, 1280)
+
+# Times of another day take more room. The age of a time counts by the clock of the server, which the page reads by
+# Date.parse: this moves it by days.
+OTHER_DAY = 'const parse = Date.parse; Date.parse = text => parse(text) + 9.96 * 86400e3'
+
+# The texts of a table's row that overlap, and those that leave their cell or the window.
+OVERLAPS = '''
+const found = [];
+const isSeen = rect => rect.right - rect.left > 1 && rect.bottom - rect.top > 1;
+const common = (a, b) => ({left: Math.max(a.left, b.left), right: Math.min(a.right, b.right),
+  top: Math.max(a.top, b.top), bottom: Math.min(a.bottom, b.bottom)});
+// Without what its elements cut off.
+const textsOf = cell => {
+  const texts = [];
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(walker.currentNode);
+    let rects = [...range.getClientRects()];
+    for (let node = walker.currentNode.parentElement; node !== cell; node = node.parentElement) {
+      if (getComputedStyle(node).overflow !== 'visible')
+        rects = rects.map(rect => common(rect, node.getBoundingClientRect()));
+    }
+    texts.push(...rects.filter(isSeen));
+  }
+  return texts;
+};
+for (const row of document.querySelectorAll('main tr')) {
+  const boxes = [...row.cells].filter(cell => cell.checkVisibility() && isSeen(cell.getBoundingClientRect()))
+    .map(cell => ({cell, own: cell.getBoundingClientRect(), texts: textsOf(cell)}));
+  boxes.forEach((box, i) => box.texts.forEach(text => {
+    if (text.right > innerWidth + 1) found.push('beyond the window: ' + box.cell.innerText);
+    if (text.right > box.own.right + 1.5) found.push('beyond its cell: ' + box.cell.innerText);
+    for (const other of boxes.slice(i + 1))
+      if (other.texts.some(rect => isSeen(common(text, rect))))
+        found.push(box.cell.innerText + ' over ' + other.cell.innerText);
+  }));
+}
+return [...new Set(found)];'''
 
 
 def source(name):
@@ -32,17 +72,17 @@ class Sources(unittest.TestCase):
         for word in ('innerHTML', 'outerHTML', 'insertAdjacentHTML', 'document.write', 'eval(', 'new Function',
                      'DOMParser', 'createContextualFragment', 'srcdoc', 'javascript:', 'localStorage',
                      'document.cookie'):
-            self.assertNotIn(word, source('page.js'))
+            self.assertNotIn(word, source('page.js') + source('elements.js'))
 
     def test_each_file_fits_into_a_string_that_every_compiler_accepts(self):
-        for name in ('index.html', 'style.css', 'page.js'):
+        for name in ('index.html', 'style.css', 'elements.js', 'page.js'):
             self.assertLess(len(source(name).encode()), 65536, name)
 
     def test_nothing_is_inline_and_nothing_comes_from_elsewhere(self):
         html = source('index.html')
         self.assertIsNone(re.search(r'<style|\sstyle=|\son\w+=|<script(?![^>]*\bsrc=)', html))
         self.assertEqual(re.findall(r'(?:src|href)="([^"]*)"', html), ['style.css', 'page.js', '#main'])
-        for name in ('index.html', 'style.css', 'page.js'):
+        for name in ('index.html', 'style.css', 'elements.js', 'page.js'):
             self.assertEqual(re.findall(r'(?:https?:)?//[a-z][\w.]*\.\w+', source(name).replace(
                 'http://www.w3.org/2000/svg', '')), [], name)
             self.assertNotIn('url(', source(name), name)
@@ -87,6 +127,10 @@ class Page(unittest.TestCase):
         return self.window.run('''return [...document.querySelectorAll(arguments[0])]
           .map(row => [...row.cells].map(cell => cell.innerText.trim()))''', css)
 
+    def new_names(self, count, seen):
+        names = self.names()
+        return names if len(names) == count and names[0] not in seen else None
+
     def names(self):
         return [row[0] for row in self.rows()]
 
@@ -117,6 +161,7 @@ class Page(unittest.TestCase):
         self.window.wait('sorted by name', lambda: tuple(name for name in self.names() if name in plain) == plain)
         self.window.write('main input[name=filter]', 'ORD')
         self.window.wait('filtered', lambda: self.names() == ['orders'])
+        self.assertRegex(self.window.text('main .line'), r'\b1 of \d+ queues\b')
         self.window.run('location.reload()')
         self.window.wait('filtered after a reload', lambda: self.names() == ['orders'])
         self.assertIn('ascending', self.window.run(sort))
@@ -134,8 +179,7 @@ class Page(unittest.TestCase):
         self.show('#/queue/emails/messages?state=pending')
         seen = []
         for expected in (50, 50, 20):
-            self.window.wait('a page', lambda n=expected: len(self.rows()) == n and self.rows()[0][0] not in seen)
-            seen += self.names()
+            seen += self.window.wait('a page', lambda n=expected: self.new_names(n, seen))
             if expected == 50:
                 self.window.click('main a', 'Next page')
         self.assertEqual(sorted(seen), sorted(self.pages))
@@ -207,6 +251,8 @@ class Page(unittest.TestCase):
                                              'document.querySelectorAll("img, main script").length]'), [0, 1, 0], view)
         self.show('#/queues')
         self.window.wait_text('safe\\u202egpj.exe', 'main')
+        self.show('#/queue/' + self.window_address(HIDDEN))
+        self.window.wait('an escaped title', lambda: 'safe\\u202egpj.exe' in self.window.run('return document.title'))
         self.show('#/queue/' + self.window_address('a/b %2F?#&ü'))
         self.window.wait_text('a/b %2F?#&ü', 'h1')
         self.assertEqual(self.window.complaints(), [])
@@ -271,6 +317,18 @@ class Page(unittest.TestCase):
                     lambda: self.assertEqual(self.queues.count(queue, 'dead'), 4))
         self.assertEqual((self.queues.count(queue, 'dead'), self.queues.count(queue, 'ready')), (1, 3))
 
+    def test_a_text_that_is_cut_ends_with_an_ellipsis(self):
+        long = 'a' * 300
+        self.queues.bury('cut', [long, 'short'], 'b' * 300)
+        self.show('#/queue/cut/messages?state=dead')
+        self.window.wait('both', lambda: len(self.rows()) == 2)
+        shown = [row[-1] for row in self.rows()]
+        self.assertEqual(sorted(shown), ['a' * 64 + '…', 'short'])
+        self.assertIn('b' * 300, self.rows()[0][-2])
+        self.window.click('main button', 'Redrive …')
+        self.window.click('dialog button', 'Dry run')
+        self.window.wait_text('b' * 200 + '…', 'dialog')
+
     def test_a_purge_deletes_what_its_dry_run_counted_and_no_more(self):
         queue = 'purges'
         self.queues.bury(queue, ['a', 'b', 'c'], 'timeout')
@@ -326,6 +384,24 @@ class Page(unittest.TestCase):
                 self.window.show_as(width, 900)
                 needed = self.window.run('return document.documentElement.scrollWidth')
                 self.assertLessEqual(needed, width, (view, width))
+
+    def test_no_text_of_a_table_overlaps_another_one_with_times_of_other_days(self):
+        self.queues.run('pause', 'quiet', '--why', 'for the audit')
+        self.change('#/queue/quiet', 'Resume', 'Resume quiet')
+        script = self.window.devtools('Page.addScriptToEvaluateOnNewDocument', source=OTHER_DAY)['identifier']
+        self.addCleanup(self.window.devtools, 'Page.removeScriptToEvaluateOnNewDocument', identifier=script)
+        more = ['#/queue/emails/messages?state=pending', '#/queue/%s/dead' % self.window_address(EVIL)]
+        for view in self.views() + more:
+            self.show(view)
+            self.window.find('main h1')
+            self.window.wait_no_text('Reading', 'main')
+            if 'time' in self.window.run('return [...document.querySelectorAll("main td time")].map(e => e.tagName)'
+                                         '.join(" ").toLowerCase()'):
+                self.window.wait('other days', lambda: self.window.run(
+                    'return [...document.querySelectorAll("main td time")].every(e => /^\\d+-/.test(e.innerText))'))
+            for width in TABLE_WIDTHS:
+                self.window.show_as(width, 900)
+                self.assertEqual(self.window.run(OVERLAPS), [], (view, width))
 
     def test_axe_finds_nothing_in_any_view_size_and_scheme(self):
         if not os.path.exists(AXE):

@@ -1,142 +1,39 @@
 // The page of `dqctl serve`: shows queues, messages and workers, and changes them if the server allows it.
 //
-// One file, no library. Every text from the server becomes a text node (el), so a name or payload cannot become markup.
+// No library. Every text from the server becomes a text node (el), so a name or payload cannot become markup.
 // A view is drawn again from the newest data and patched into the document (patch), so that focus, selection and
 // scroll position stay while figures change.
 
-// ---- elements
-
-const SVG = 'http://www.w3.org/2000/svg';
-const svgTags = new Set(['svg', 'path', 'line']);
-const spoken = new Set(['title', 'aria-label', 'aria-valuetext', 'data-label']);
-
-// Characters that could reorder or hide text are shown as escapes: a queue's name must not look like another one.
-const unseen = new RegExp('[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e' +
-  '\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]', 'g');
-const escaped = (each) => '\\u' + each.charCodeAt(0).toString(16).padStart(4, '0');
-const visible = (text) => String(text).replace(unseen, escaped);
-
-// An element. `on` has its event handlers, `key` its identity among its siblings. null and false: no such attribute.
-function el(tag, attributes, ...children) {
-  const node = svgTags.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes || {})) {
-    if (name === 'on' || name === 'key') node[name] = value;
-    else if (value == null || value === false) continue;
-    else node.setAttribute(name, value === true ? '' : spoken.has(name) ? visible(value) : value);
-  }
-  for (const child of children.flat(Infinity)) {
-    if (child == null || child === false) continue;
-    node.append(child instanceof Node ? child : visible(child));
-  }
-  return node;
-}
-
-// Makes the children of `parent` equal to `nodes`, and keeps each node that has not changed.
-function patch(parent, nodes) {
-  const keyed = new Map();
-  for (const child of parent.childNodes) if (child.key !== undefined) keyed.set(child.key, child);
-  let place = parent.firstChild;
-  for (const node of nodes) {
-    const old = node.key !== undefined ? keyed.get(node.key) : place && place.key === undefined ? place : null;
-    if (!old || old.nodeName !== node.nodeName) {
-      parent.insertBefore(node, place);
-      continue;
-    }
-    keyed.delete(node.key);
-    if (old === place) place = place.nextSibling;
-    else parent.insertBefore(old, place);
-    if (old.nodeType === Node.TEXT_NODE) {
-      if (old.data !== node.data) old.data = node.data;
-      continue;
-    }
-    old.on = node.on;
-    for (const { name } of [...old.attributes]) if (!node.hasAttribute(name)) old.removeAttribute(name);
-    for (const { name, value } of node.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
-    patch(old, [...node.childNodes]);
-  }
-  while (place) {
-    const next = place.nextSibling;
-    place.remove();
-    place = next;
-  }
-}
-
-// A row that moves in its table loses the focus, and so does a field whose form is replaced by one of the same fields.
-function patchKeepingFocus(parent, nodes) {
-  const focused = document.activeElement;
-  patch(parent, nodes);
-  const wanted = focused.isConnected ? focused : focused.name && parent.querySelector(`[name="${focused.name}"]`);
-  if (wanted && wanted !== document.activeElement) wanted.focus({ preventScroll: true });
-}
-
-for (const type of ['click', 'input', 'change', 'submit', 'pointermove', 'pointerleave', 'keydown']) {
-  document.addEventListener(type, (event) => {
-    for (let node = event.target; node; node = node.parentNode) {
-      if (node.on && node.on[type]) return node.on[type](event, node);
-    }
-  }, true);
-}
+import {
+  visible, el, patch, patchKeepingFocus, number, plural, perMinute, duration, bytes, clock, encodeBytes,
+  fromBase64, printable, shortened, textOf, addressOfText, addressOf, bytesOfAddress, pathPart, queuePath, isUuid,
+} from './elements.js';
 
 const byId = (id) => document.getElementById(id);
 const setText = (id, text) => patch(byId(id), [document.createTextNode(visible(text))]);
 const dialog = byId('ask');
 
-// ---- words and figures
-
-const figures = new Intl.NumberFormat('en');
-const number = (value) => (value == null ? '–' : figures.format(value));
-const plural = (count, one) => `${number(count)} ${one}${count === 1 ? '' : 's'}`;
-
-function perMinute(perSecond) {
-  if (perSecond == null) return '–';
-  const value = perSecond * 60;
-  return value > 0 && value < 10 ? value.toFixed(1) : number(Math.round(value));
-}
-
-// 850 ms, 12 s, 4 min, 3 h 20 min, 1 d 4 h, 12 d.
-function duration(ms) {
-  if (ms == null) return '–';
-  if (ms < 0) return '−' + duration(-ms);
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const s = Math.round(ms / 1000);
-  if (s < 60) return `${s} s`;
-  const min = Math.floor(s / 60);
-  if (min < 60) return `${min} min`;
-  const h = Math.floor(min / 60);
-  if (h < 48) return min % 60 ? `${h} h ${min % 60} min` : `${h} h`;
-  const days = Math.floor(h / 24);
-  return days < 10 && h % 24 ? `${days} d ${h % 24} h` : `${number(days)} d`;
-}
-
-function bytes(count) {
-  if (count < 1024) return plural(count, 'byte');
-  const units = ['KiB', 'MiB', 'GiB'];
-  let value = count / 1024;
-  while (value >= 1024 && units.length > 1) {
-    value /= 1024;
-    units.shift();
-  }
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[0]}`;
-}
-
-const clock = (date) => date.toISOString().slice(11, 19);
+// ---- times
 
 // Times are in UTC, as in dqctl and in most logs; the day only if it is another than today's.
-function timeText(text) {
+function timeParts(text) {
   const date = new Date(text);
-  if (Number.isNaN(date.getTime())) return String(text);
+  if (Number.isNaN(date.getTime())) return [String(text)];
   const [day, today] = [date, new Date(serverNow())].map((each) => each.toISOString().slice(0, 10));
-  return `${day === today ? '' : `${day} `}${clock(date)}Z`;
+  return [...(day === today ? [] : [day]), `${clock(date)}Z`];
 }
 
-// "03:12:07Z, 4 min ago". Ages count by the server's clock: that of this computer may be wrong.
+const timeText = (text) => timeParts(text).join(' ');
+
+// "03:12:07Z, 4 min ago". Ages count by the server's clock: that of this computer may be wrong. In a narrow cell a line
+// ends only between day, time and age.
 function time(text) {
   if (!text) return '–';
   const ago = serverNow() - new Date(text).getTime();
   if (Number.isNaN(ago)) return String(text);
   const words = Math.abs(ago) < 1000 ? 'now' : ago > 0 ? `${duration(ago)} ago` : `in ${duration(-ago)}`;
-  return el('time', { datetime: text, title: text }, span('unbroken', `${timeText(text)},`), ' ',
-    span('unbroken', words));
+  const parts = [...timeParts(text).map((each, i, all) => (i === all.length - 1 ? `${each},` : each)), words];
+  return el('time', { datetime: text, title: text }, parts.map((each, i) => [i > 0 && ' ', span('unbroken', each)]));
 }
 
 // ---- tables and charts
@@ -263,46 +160,6 @@ function chart(title, times, series) {
 
 // ---- names
 
-const unreserved = /[A-Za-z0-9_.~-]/;
-const encodeByte = (byte) => {
-  const letter = String.fromCharCode(byte);
-  return byte < 128 && unreserved.test(letter) ? letter : '%' + byte.toString(16).padStart(2, '0').toUpperCase();
-};
-const encodeBytes = (data) => [...data].map(encodeByte).join('');
-const fromBase64 = (text) => Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
-
-// Bytes as text; those that are not UTF-8 as \xff.
-function printable(data) {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(data);
-  } catch {
-    return [...data].map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte)
-      : '\\x' + byte.toString(16).padStart(2, '0'))).join('');
-  }
-}
-
-// A text field of a document, which is in <name>_base64 if it is not UTF-8.
-function textOf(object, name) {
-  if (typeof object[name] === 'string') return object[name];
-  const base64 = object[name + '_base64'];
-  return typeof base64 === 'string' ? printable(fromBase64(base64)) : '';
-}
-
-// The address of a queue in URLs: its bytes, percent-encoded in one way only, so that addresses can be compared.
-const addressOfText = (text) => encodeBytes(new TextEncoder().encode(text));
-const addressOf = (row) => (typeof row.queue === 'string' ? addressOfText(row.queue)
-  : encodeBytes(fromBase64(row.queue_base64 || '')));
-
-function bytesOfAddress(address) {
-  const parts = address.match(/%[0-9a-f]{2}|[^%]+|%/gi) || [];
-  return Uint8Array.from(parts.flatMap((part) => (/^%../.test(part) ? [parseInt(part.slice(1), 16)]
-    : [...new TextEncoder().encode(part)])));
-}
-
-// A browser removes the parts . and .. from a path, so the server takes them with a ~ in front.
-const pathPart = (address) => address.replace(/^~*\.\.?$/, '~$&');
-const queuePath = (address) => `api/queues/${pathPart(address)}`;
-const isUuid = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 const queueLink = (address, part = '') => `#/queue/${address}${part}`;
 const messageLink = (address, id) => (isUuid(id) ? el('a', { class: 'id', href: `#/message/${address}/${id}` }, id)
   : span('id', id));
@@ -591,7 +448,7 @@ function drawFrame() {
   patch(byId('nav'), [['queues', 'Queues'], ['workers', 'Workers'], ['audit', 'Audit']].map(([name, label]) =>
     el('a', { href: `#/${name}`, 'aria-current': name === here && 'page' }, label)));
   const critical = live.queues.filter((row) => row.level === 'critical').length;
-  document.title = `${critical ? `(${critical}!) ` : ''}${view.title} – delayqueue`;
+  document.title = visible(`${critical ? `(${critical}!) ` : ''}${view.title} – delayqueue`);
   const redis = server.redis || { uri: '', prefix: 'dp', reachable: true, since: null };
   setText('where', redis.uri + (redis.prefix === 'dp' ? '' : `, prefix ${redis.prefix}`));
   const away = Boolean(server.away) || !redis.reachable;
@@ -695,7 +552,8 @@ function queuesView(query) {
       const rows = matching();
       const having = (level) => live.queues.filter((row) => row.level === level).length;
       const [critical, warnings] = [having('critical'), having('warning')];
-      const words = [plural(live.queues.length, 'queue'), critical && `${critical} critical`,
+      const words = [filter ? `${number(rows.length)} of ${plural(live.queues.length, 'queue')}`
+        : plural(live.queues.length, 'queue'), critical && `${critical} critical`,
         warnings && plural(warnings, 'warning'),
         live.leftOut && `${number(live.leftOut)} more are left out: find them by name`].filter(Boolean).join(', ');
       const none = live.queues.length ? `No queue's name contains “${filter}”.`
@@ -811,6 +669,15 @@ function chartsOf(minutes) {
 
 const atLabel = { pending: 'Due', unack: 'Lease or backoff ends', dead: 'Dead since' };
 
+// The start of the payload. The server has sent its first bytes.
+function startOf(row) {
+  const text = textOf(row, 'payload_start');
+  const data = typeof row.payload_start === 'string' ? new TextEncoder().encode(text)
+    : fromBase64(row.payload_start_base64 || '');
+  const start = shortened(text, 200);
+  return data.length < row.size && start === text ? `${start}…` : start;
+}
+
 function messageColumns(address, state) {
   return [
     { label: 'Id', row: true, cell: (row) => messageLink(address, textOf(row, 'id')) },
@@ -822,7 +689,7 @@ function messageColumns(address, state) {
     { label: 'Size', figure: true, cell: (row) => (row.size === null ? 'missing' : bytes(row.size)) },
     { label: 'Last failure', wide: true, class: 'text', cell: (row) => textOf(row, 'reason') || null },
     payloadsShown() && { label: 'Payload', wide: true, class: 'text',
-      cell: (row) => row.size !== null && el('code', {}, textOf(row, 'payload_start').slice(0, 200)) },
+      cell: (row) => row.size !== null && el('code', {}, startOf(row)) },
   ].filter(Boolean);
 }
 
@@ -914,7 +781,7 @@ function deadPart(address) {
     uses: [{ path, every: 15e3 }],
     draw: () => titled('dead', 'Dead letters by reason', shown(path, (data) => [
       p('quiet', !data.dead ? 'No dead letters.' : plural(data.dead, 'dead letter') +
-        (data.counted < data.dead ? `; the reasons are those of the oldest ${number(data.counted)}` : '')),
+        (data.counted < data.dead ? `; the reasons are those of the newest ${number(data.counted)} of them` : '')),
       data.reasons.length > 0 && table({ label: 'Dead letters by reason', columns, rows: data.reasons,
         keyOf: (row) => `${row.reason === null} ${textOf(row, 'reason')}` })])),
   };
@@ -1166,12 +1033,50 @@ const post = ({ action, address, id, body }, more) => request(
   `${queuePath(address)}${id ? `/messages/${id}` : ''}/${action.path}`,
   { method: 'POST', body: { ...action.body, ...body, ...more } });
 
+// The server answers after about two seconds with how far it came, and needs another request for the rest: `next` of an
+// answer is the `cursor` of the next part. Returns the sum of all parts, or of those until `mine` is stopped or closed.
+async function inParts(mine, more, after) {
+  let sum = null;
+  for (let cursor; ;) {
+    const part = await postPart(mine, { ...more(), ...(cursor && { cursor }) }, Boolean(sum));
+    cursor = part.next;
+    if (sum) {
+      const added = ['matching', 'done', 'left_alone', 'examined'].map((name) =>
+        [name, part[name] == null ? part[name] : sum[name] + part[name]]);
+      sum = { ...part, ...Object.fromEntries(added), of: sum.of, summary: null,
+        sample: sum.sample.concat(part.sample).slice(0, 5) };
+    } else sum = part;
+    after(sum);
+    if (change === mine && !mine.stopped) drawChange();
+    if (sum.complete || sum.error || mine.stopped || mine.closed) return sum;
+  }
+}
+
+// Another change of many messages may have begun between two parts: they take turns.
+async function postPart(mine, more, further) {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await post(mine, more);
+    } catch (error) {
+      if (!further || error.status !== 503 || tries === 9 || mine.stopped) throw error;
+      await sleep(1000);
+    }
+  }
+}
+
+const examinedOf = ({ examined, of }) => `${number(Math.min(examined, of))} of ${number(of)} examined`;
+
 async function tryChange(body) {
   const mine = change;
-  showStep('busy', { body, wrong: {}, words: 'Reading what this would change. Nothing is changed yet.' });
+  showStep('busy', { body, wrong: {}, dry: true, stopped: false,
+    words: 'Reading what this would change. Nothing is changed yet.' });
   try {
-    const result = await post(mine, { dry_run: true });
-    if (change === mine) showStep('confirm', { result });
+    const result = !mine.action.bulk ? await post(mine, { dry_run: true })
+      : await inParts(mine, () => ({ dry_run: true }), (sum) => {
+        mine.words = `Reading what this would change: ${examinedOf(sum)}, ${number(sum.matching)} match. ` +
+          'Nothing is changed yet.';
+      });
+    if (change === mine) showStep('confirm', { result, stopped: false });
   } catch (error) {
     if (change === mine) showStep(change.action.fields ? 'fill' : 'done', { error, result: null });
   }
@@ -1181,7 +1086,7 @@ async function tryChange(body) {
 async function makeChange() {
   const mine = change;
   const most = mine.result.matching;
-  showStep('busy', { words: 'Changing …', result: null, changed: 0 });
+  showStep('busy', { words: 'Changing …', dry: false, result: null, changed: 0 });
   try {
     if (mine.action.bulk) await makeInParts(mine, most);
     else mine.result = await post(mine, { dry_run: false });
@@ -1192,19 +1097,16 @@ async function makeChange() {
   }
   refresh('api/');
   if (change === mine) showStep('done', { error: mine.error });
-  else say(mine.error ? mine.error.message : mine.result.summary);
+  else say(mine.error ? mine.error.message : summaryOf(mine));
 }
 
-// A change of many messages: of at most as many as the dry run found. The server answers after about two seconds with
-// what it has done by then, and needs another request for the rest.
-async function makeInParts(mine, most) {
-  do {
-    mine.result = await post(mine, { dry_run: false, at_most: most - mine.changed });
-    mine.changed += mine.result.done;
-    mine.words = `Changing … ${number(mine.changed)} of ${number(most)}`;
-    if (change === mine) drawChange();
-  } while (!mine.result.complete && !mine.result.error && mine.result.done && mine.changed < most && !mine.stopped);
-}
+// A change of many messages: of at most as many as the dry run found.
+const makeInParts = (mine, most) => inParts(mine, () => ({ dry_run: false, at_most: most - mine.changed }), (sum) => {
+  mine.result = sum;
+  mine.changed = sum.done;
+  sum.complete = sum.complete || sum.done >= most;
+  mine.words = `Changing … ${number(sum.done)} of ${number(most)} changed, ${examinedOf(sum)}`;
+});
 
 function submitFields(event, form) {
   event.preventDefault();
@@ -1236,13 +1138,13 @@ const closeButton = (label, first) =>
   el('button', { type: 'button', 'data-first': first, on: { click: () => dialog.close() } }, label);
 
 function drawChange() {
-  const { action, address, id, step, words, changed } = change;
+  const { action, address, id, step, words, dry } = change;
   const name = printable(bytesOfAddress(address));
   const inside = {
     fill: () => el('form', { on: { submit: submitFields }, novalidate: true }, (action.fields || []).map(fieldOf),
       errorOf(change), p('line', closeButton('Close'), el('button', { class: 'main' }, 'Dry run'))),
-    busy: () => [el('p', {}, words), changed !== undefined && action.bulk && p('line', el('button', { type: 'button',
-      on: { click: () => (change.stopped = true) } }, 'Stop after this part'))],
+    busy: () => [el('p', { role: 'status' }, words), action.bulk && p('line', el('button', { type: 'button',
+      on: { click: stopChange } }, dry ? 'Stop reading' : 'Stop after this part'))],
     confirm: () => confirmation(change, name),
     done: () => [errorOf(change), resultOf(change), p('line', closeButton('Close', true))],
   }[step]();
@@ -1252,26 +1154,41 @@ function drawChange() {
 
 const errorOf = ({ error }) => error && el('p', { class: 'bad strong', role: 'alert' }, error.message);
 
-// `changed` counts all parts of a change, the summary of the server the last part only.
-function resultOf({ action, result, changed, stopped }) {
-  const good = result && !result.error && (result.grade || 'good') === 'good';
+function stopChange() {
+  Object.assign(change, { stopped: true, words: 'Stopping …' });
+  drawChange();
+}
+
+// The server's sentence is about one part: that of several parts is made here.
+function summaryOf({ action, result }) {
+  if (result.summary) return result.summary;
+  const what = many({ matching: result.dry_run ? result.matching : result.done, state: result.state });
+  return result.dry_run ? `would ${action.path} ${result.complete ? '' : 'at least '}${what} of ${number(result.of)}`
+    : `${result.action === 'redrive' ? 'redriven' : 'purged'}: ${what}`;
+}
+
+function resultOf(mine) {
+  const { action, result, stopped } = mine;
+  if (!result) return null;
+  const good = !result.error && (result.grade || 'good') === 'good';
   return [
-    changed > 0 && (!result || changed !== result.done) && p('count', `${number(changed)} changed in all.`),
-    result && el('p', { class: good ? 'strong' : 'warn strong', role: 'status' }, result.summary),
-    result && result.error && p('bad', result.error),
-    result && action.bulk && !result.complete &&
+    el('p', { class: good ? 'strong' : 'warn strong', role: 'status' }, summaryOf(mine)),
+    result.left_alone > 0 && p('', `${plural(result.left_alone, 'message')} left alone: gone meanwhile, or no payload.`),
+    result.error && p('bad', result.error),
+    action.bulk && !result.complete &&
       p('warn', `${stopped ? 'Stopped. ' : ''}Not all of it is done: repeat it for the rest.`)];
 }
 
 // What the dry run found. The button that changes nothing has the focus, so that a hasty Enter does no harm.
-function confirmation({ action, result }, name) {
+function confirmation(mine, name) {
+  const { action, result } = mine;
   const nothing = action.bulk ? !result.matching : result.grade && result.grade !== 'good';
   return [
-    p('quiet', 'Dry run: nothing is changed yet.'), p('count', result.summary),
-    action.bulk && !result.complete &&
-      p('warn', 'Not all messages were examined, so there may be more. This change is for these only.'),
+    p('quiet', 'Dry run: nothing is changed yet.'), p('count', summaryOf(mine)),
+    action.bulk && !result.complete && p('warn',
+      `Only ${examinedOf(result)}, so there may be more. This change is for these only.`),
     action.bulk && result.sample.length > 0 && [p('', 'Among them:'), list(result.sample.map((row) =>
-      [span('id', textOf(row, 'id')), ' ', textOf(row, 'reason').slice(0, 200)]))],
+      [span('id', textOf(row, 'id')), ' ', shortened(textOf(row, 'reason'), 200)]))],
     p('line', closeButton(nothing ? 'Close' : 'Do nothing', true), !nothing && el('button', { type: 'button',
       class: action.harm ? 'harm' : 'main', on: { click: makeChange } }, action.confirm(result, name))),
   ];
@@ -1301,11 +1218,12 @@ function askToken(wasWrong) {
   });
 }
 
-// Escape does not close it while a change is under way: its result must be seen.
+// Escape does not close it while a change is under way: its result must be seen. It ends a dry run.
 dialog.addEventListener('cancel',
-  (event) => (tokenAsked || (change && change.step === 'busy')) && event.preventDefault());
+  (event) => (tokenAsked || (change && change.step === 'busy' && !change.dry)) && event.preventDefault());
 // What was typed belongs to one change: the next one begins with empty fields.
 dialog.addEventListener('close', () => {
+  if (change && change.dry) change.closed = true;
   change = null;
   dialog.replaceChildren();
 });

@@ -5,6 +5,6 @@
 
 namespace dqctl::page_files {
 
-extern const std::string_view index_html, style_css, page_js, openapi_json;
+extern const std::string_view index_html, style_css, elements_js, page_js, openapi_json;
 
 }  // namespace dqctl::page_files

@@ -37,8 +37,6 @@ struct Target {
   std::map<std::string, std::string> query{};
 };
 
-std::string in_lower_case(std::string_view text);
-
 // Whether a field with this name, in lower case, would be among HttpRequest::other_fields.
 bool is_other_field(const std::string& name);
 

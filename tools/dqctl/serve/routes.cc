@@ -31,7 +31,16 @@ HttpAnswer json_answer(std::string body, int status = 200) {
 HttpAnswer json_answer(const Object& object, int status = 200) { return json_answer(object.text(), status); }
 
 int status_of(const Failure& failure) {
-  return failure.code() == Exit::usage ? 400 : failure.code() == Exit::not_found ? 404 : 502;
+  switch (failure.code()) {
+    case Exit::usage:
+      return 400;
+    case Exit::not_found:
+      return 404;
+    case Exit::interrupted:
+      return 503;
+    default:
+      return 502;
+  }
 }
 
 // The name of a queue in a path. Browsers and proxies remove the parts . and .. from a path, even if they are
@@ -131,7 +140,11 @@ std::optional<HttpAnswer> Routes::page(const HttpRequest& request) const {
   if (path.empty()) return text_answer("text/html; charset=utf-8", std::string(page_files::index_html));
   if (path.size() != 1) return std::nullopt;
   if (path[0] == "style.css") return text_answer("text/css; charset=utf-8", std::string(page_files::style_css));
-  if (path[0] == "page.js") return text_answer("text/javascript; charset=utf-8", std::string(page_files::page_js));
+  const bool is_elements = path[0] == "elements.js";
+  if (is_elements || path[0] == "page.js") {
+    return text_answer("text/javascript; charset=utf-8",
+                       std::string(is_elements ? page_files::elements_js : page_files::page_js));
+  }
   if (path[0] == "favicon.ico") return text_answer("image/x-icon", "", 204);  // browsers ask for it
   if (path[0] == "healthz") return health();
   return std::nullopt;
