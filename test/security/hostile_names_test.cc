@@ -127,13 +127,15 @@ TEST_CASE("names: send, work, import and partitions --set refuse a name that no 
   test::empty_server();
   for (const std::string& name : {std::string("two\nlines"), std::string("raw\xff"), std::string(256, 'n')}) {
     CAPTURE(name);
+    test::DqctlOptions options;
+    options.input = R"({"id":"0197f3a4-5b6c-7d8e-9f01-23456789abcd","state":"ready","retries":1,"payload":"x"})";
     for (const Strings& arguments :
-         {Strings{"send", "--", name, "x"}, Strings{"work", name, "--", "true"}, Strings{"import", "--", name},
-          Strings{"partitions", "--set", "2", "--create", "--", name}}) {
-      const Ran ran = run(arguments);
+         {Strings{"send", "--", name, "x"}, Strings{"work", "--exec", "true", "--", name},
+          Strings{"import", "--", name, "-"}, Strings{"partitions", "--set", "2", "--create", "--", name}}) {
+      const Ran ran = run(arguments, options);
       CAPTURE(arguments.front());
       CAPTURE(ran.err);
-      CHECK(ran.code == 2);
+      CHECK(ran.code == (arguments.front() == "import" ? 1 : 2));
       CHECK(test::has(ran.err, "queue: "));
       CHECK(test::has(ran.err, "expected a name "));
     }
@@ -154,9 +156,9 @@ TEST_CASE("names: a queue whose name is refused now is read, exported to another
     CHECK(exported.code == 0);
     test::DqctlOptions input;
     input.input = exported.out;
-    CHECK(run({"import", "good"}, input).code == 0);
+    CHECK(run({"import", "good", "-"}, input).code == 0);
     CHECK(run({"purge", "--all", "--state", "ready", "--yes", "--", name}).code == 0);
-    CHECK(run({"forget", "--yes", "--", name}).code == 0);
+    CHECK(run({"forget", "--", name}).code == 0);
     CHECK_FALSE(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:" + name}).integer != 0);
   }
   CHECK(test::redis().cmd({"LLEN", "dp:good:ready"}).integer == 2);
