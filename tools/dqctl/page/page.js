@@ -522,6 +522,8 @@ function stateOf(row) {
 }
 
 const pauseText = (row) => (row.paused_until ? `until ${timeText(row.paused_until)}` : 'until it is resumed') +
+  (textOf(row, 'paused_by') && `, by ${textOf(row, 'paused_by')}`) +
+  (row.paused_since ? `, since ${timeText(row.paused_since)}` : '') +
   (textOf(row, 'paused_why') && `: ${textOf(row, 'paused_why')}`);
 
 // The lines of all queues by address: made once for each answer, and copied into each drawing.
@@ -598,7 +600,7 @@ function queueView(address, wanted, query) {
         el('nav', { class: 'tabs', 'aria-label': 'Parts of the queue', key: 'tabs' },
           parts.map(([id, label]) => el('a', { href: queueLink(address, id === 'overview' ? '' : `/${id}`),
             'aria-current': id === here && 'page' }, label))),
-        part.draw(),
+        row || !(resourceOf(base).error?.status === 404) ? part.draw() : p('bad', resourceOf(base).error.message),
       ];
     },
   };
@@ -815,13 +817,15 @@ const workerColumns = [
   { label: 'Host', cell: (row) => textOf(row, 'host') || null },
   { label: 'Process', figure: true, cell: (row) => (row.pid === undefined ? '–' : String(row.pid)) },
   { label: 'Version', cell: (row) => textOf(row, 'version') || null },
-  { label: 'Busy', figure: true, cell: (row) => `${number(row.busy)} of ${number(row.concurrency)}` },
+  { label: 'Busy', figure: true,
+    cell: (row) => (row.overdue ? '–' : `${number(row.busy)} of ${number(row.concurrency)}`) },
   count('in_flight', 'In flight'),
-  { label: 'Seen', cell: (row) => time(row.seen) },
+  { label: 'Seen', cell: (row) => [time(row.seen), row.overdue && [' ', mark('bad', 'killed, frozen or cut off')]] },
   { label: 'Queues', wide: true, cell: (row) =>
     [row.queues.map((name, i) => [i ? ', ' : '', link(queueLink(addressOfText(name)), name)]),
       row.queue_count > row.queues.length && `, and ${number(row.queue_count - row.queues.length)} more`] },
-  { label: 'Running longest', wide: true, cell: (row) => runningOf(row).map((each) => el('div', {}, each)) },
+  { label: 'Running longest', wide: true,
+    cell: (row) => !row.overdue && runningOf(row).map((each) => el('div', {}, each)) },
 ];
 
 function workersTable(matches) {
@@ -845,9 +849,23 @@ function workersView() {
     draw: () => [el('h1', { key: 'head' }, 'Workers'), named('workers', 'Workers', workersTable(() => true))] };
 }
 
+// The command in a recorded line, which may have options before it.
+const commandIn = (what) => (what.match(
+  /\b(pause|resume|redrive|purge|release|cancel|reschedule|bury|extend|import|partitions|doctor)\b/) || [])[0];
+
+const actionColumns = [
+  { label: 'Time', row: true, cell: (row) => time(row.at) },
+  { label: 'Who', cell: (row) => textOf(row, 'who') || null },
+  { label: 'Action', cell: (row) => commandIn(textOf(row, 'what')) || null },
+  { label: 'Queue', cell: (row) => link(queueLink(addressOf(row)), textOf(row, 'queue')) },
+  count('messages', 'Messages'),
+  { label: 'Outcome', cell: (row) => (row.outcome === 'done' ? 'done' : span('warn', textOf(row, 'outcome') || '?')) },
+  { label: 'What', wide: true, cell: (row) => textOf(row, 'what') || null },
+];
+
 const auditColumns = [
   { label: 'Time', row: true, cell: (row) => time(row.at) },
-  { label: 'Client', cell: (row) => row.client },
+  { label: 'Who', cell: (row) => textOf(row, 'user') || row.client },
   { label: 'Action', cell: (row) => row.action },
   { label: 'Queue', cell: (row) => link(queueLink(addressOf(row)), textOf(row, 'queue')) },
   count('count', 'Messages'),
@@ -856,15 +874,21 @@ const auditColumns = [
   { label: 'Error', wide: true, cell: (row) => row.error && span('bad', row.error) },
 ];
 
+const auditList = (title, rows) => rows.length > 0 && [el('h2', {}, title),
+  table({ label: title, columns: auditColumns, rows })];
+
 function auditView() {
   const path = 'api/audit';
   return { title: 'Audit', uses: () => [{ path, every: 15e3 }], draw: () => [el('h1', { key: 'head' }, 'Audit'),
     named('audit', 'Changes',
-      p('quiet',
-        'The last 100 changes made through this server since it started. Those of dqctl in a terminal are not in it.'),
-      shown(path, (data) => (data.changes.length
-        ? table({ label: 'Changes', columns: auditColumns, rows: data.changes })
-        : p('', 'No changes yet.'))))] };
+      p('quiet', 'The last 100 changes made here, and those of dqctl with --audit: the list of dqctl actions.'),
+      shown(path, (data) => [
+        !data.actions && p('warn', 'The list cannot be read now.'),
+        data.actions && (data.actions.length ? table({ label: 'Changes', columns: actionColumns, rows: data.actions })
+          : p('', 'No changes yet.')),
+        auditList('Failed since this server started', data.changes.filter((row) => row.error)),
+        !data.actions && auditList('Made here since this server started', data.changes.filter((row) => !row.error)),
+      ]))] };
 }
 
 // ---- search, and one message
@@ -923,7 +947,7 @@ function actionsOf(message) {
 function holderOf(address, id) {
   const { data } = resourceOf(workersUse.path);
   for (const worker of data ? data.workers : []) {
-    const run = (worker.longest || []).find((each) => each.id === id && addressOf(each) === address);
+    const run = !worker.overdue && (worker.longest || []).find((each) => each.id === id && addressOf(each) === address);
     if (run) return [`${workerName(worker)} on ${textOf(worker, 'host')}, process ${worker.pid}, since `,
       time(run.since)];
   }
