@@ -23,7 +23,7 @@ constexpr milliseconds kLatest{3'600'000};  // the same
 // A consumer may hold a million deliveries, so none is copied or sorted.
 void ConsumerActivity::add(const InFlightMessage& delivery) {
   ++in_flight_;
-  const auto since = delivery.running_since();
+  const auto since = delivery.has_begun() ? delivery.running_since() : delivery.lone_since;
   if (!since || (longest_.size() == store::kMostRunning && *since >= longest_.back().first)) return;
   const auto later =
       std::find_if(longest_.begin(), longest_.end(), [&](const auto& one) { return *since < one.first; });
@@ -36,7 +36,10 @@ void ConsumerActivity::write_to(store::ConsumerEntry& entry) const {
   entry.in_flight = in_flight_;
   const auto now = Lease::Clock::now();
   for (const auto& [since, delivery] : longest_) {
-    entry.running.push_back({delivery->message.id(), std::chrono::duration_cast<milliseconds>(now - since)});
+    auto& one = entry.running.emplace_back();
+    one.id = delivery->message.id();
+    one.running = std::chrono::duration_cast<milliseconds>(now - since);
+    if (!delivery->has_begun()) one.fetching = delivery->size.value_or(0);
   }
 }
 

@@ -30,7 +30,8 @@ class ConsumerActivity {
 
  private:
   std::size_t busy_, in_flight_ = 0;
-  std::vector<std::pair<Lease::Clock::time_point, const InFlightMessage*>> longest_;  // running, the longest first
+  std::vector<std::pair<Lease::Clock::time_point, const InFlightMessage*>>
+      longest_;  // running or fetched, the longest first
 };
 
 // The part of a consumer's entries that does not change. `concurrency` 0: it writes no entries.

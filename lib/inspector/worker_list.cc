@@ -34,7 +34,8 @@ std::optional<Worker> worker_of(const std::string& id, const std::string& value,
   worker.concurrency = entry->concurrency;
   worker.in_flight = entry->in_flight;
   for (store::RunningEntry& one : entry->running) {
-    worker.longest.push_back({std::move(one.id), store::from_us(entry->seen_us - one.running.count() * 1000)});
+    worker.longest.push_back(
+        {std::move(one.id), store::from_us(entry->seen_us - one.running.count() * 1000), one.fetching});
   }
   worker.seen = store::from_us(entry->seen_us);
   worker.overdue = store::is_overdue(*entry, now_us);

@@ -81,6 +81,16 @@ bool read_running(std::string_view text, std::vector<RunningEntry>& all) {
   return true;
 }
 
+// "<id> <ms> <bytes>"
+bool read_fetching(std::string_view text, std::vector<RunningEntry>& all) {
+  const std::size_t space = std::min(text.rfind(' '), text.size());
+  std::uint64_t bytes = 0;
+  if (space == text.size() || !read_number(text.substr(space + 1), bytes)) return false;
+  if (!read_running(text.substr(0, space), all)) return false;
+  all.back().fetching = bytes;
+  return true;
+}
+
 bool read_queue(std::string_view text, std::vector<std::string>& all) {
   return all.size() < kMostQueues && read_name(text, all.emplace_back());
 }
@@ -100,6 +110,7 @@ bool read_line(std::string_view line, ConsumerEntry& entry) {
   if (key == "concurrency") return read_number(value, entry.concurrency);
   if (key == "in_flight") return read_number(value, entry.in_flight);
   if (key == "running") return read_running(value, entry.running);
+  if (key == "fetching") return read_fetching(value, entry.running);
   return true;
 }
 
@@ -145,7 +156,9 @@ std::string lines_of(const ConsumerEntry& entry) {
   add_line(lines, "in_flight", entry.in_flight);
   for (std::size_t i = 0; i < std::min(entry.running.size(), kMostRunning); ++i) {
     const RunningEntry& one = entry.running[i];
-    add_line(lines, "running", one.id + ' ' + std::to_string(std::max<milliseconds::rep>(0, one.running.count())));
+    std::string text = one.id + ' ' + std::to_string(std::max<milliseconds::rep>(0, one.running.count()));
+    if (one.fetching) text += ' ' + std::to_string(*one.fetching);
+    add_line(lines, one.fetching ? "fetching" : "running", text);
   }
   return lines;
 }

@@ -33,7 +33,9 @@ inline constexpr milliseconds kRegistryGrace{30'000};
 
 struct RunningEntry {
   std::string id;
-  milliseconds running{0};  // for how long its handler ran when the entry was written
+  milliseconds running{0};  // for how long its handler ran, or its payload was fetched, when the entry was written
+  // The bytes of a payload that is fetched alone, 0: not known; its handler has not begun. Unset: its handler runs.
+  std::optional<std::uint64_t> fetching{};
 };
 
 struct ConsumerEntry {

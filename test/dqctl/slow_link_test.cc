@@ -50,7 +50,7 @@ TEST_CASE("slow link: send, show, ls, export and import take as long as the byte
   CHECK(has(shown.out, kLarge));
   const Ran exported = link.run({"export", queue});
   CHECK_MESSAGE(exported.code == 0, exported.err);
-  const Ran imported = link.run({"import", test::fresh_queue()}, exported.out);
+  const Ran imported = link.run({"import", test::fresh_queue(), "-"}, exported.out);
   CHECK_MESSAGE(imported.code == 0, imported.err);
   CHECK(has(imported.err + imported.out, "1"));
 }

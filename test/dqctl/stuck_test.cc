@@ -202,6 +202,22 @@ TEST_CASE("stuck rules: slow consumers are reported differently from no consumer
   CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
 }
 
+TEST_CASE("stuck rules: a message whose payload arrives slowly is told from one whose handler hangs") {
+  Evidence seen = evidence();
+  seen.now.counts.unack = 1;
+  ::dqctl::HeldMessage held;
+  held.id = "first";
+  held.since = kNow - 2min;
+  held.worker.host = "web-1";
+  held.worker.pid = 4711;
+  held.fetching = 60'000'000;
+  seen.running = {held};
+  CHECK(only(seen).why ==
+        "payloads arrive slowly: host web-1, process 4711, first for 2m, a payload of 60,000,000 bytes");
+  seen.running[0].fetching.reset();
+  CHECK(has(only(seen).why, "handlers are slow, or hang: host web-1"));
+}
+
 // A queue that was read twice, a minute apart.
 Evidence backlog(std::uint64_t before, std::uint64_t now, std::uint64_t delivered, std::uint64_t acked) {
   Evidence seen = evidence();

@@ -80,7 +80,7 @@ ConsumerEntry full_entry() {
   entry.busy = 3;
   entry.concurrency = 8;
   entry.in_flight = 12;
-  entry.running = {{kMe, 90s}, {kOther, 0ms}};
+  entry.running = {{kMe, 90s}, {kOther, 0ms}, {kMe, 12s, 60'000'000}};
   return entry;
 }
 
@@ -103,10 +103,13 @@ TEST_CASE("registry: an entry is read as it was written, with any bytes in its n
   CHECK(found->busy == entry.busy);
   CHECK(found->concurrency == entry.concurrency);
   CHECK(found->in_flight == entry.in_flight);
-  REQUIRE(found->running.size() == 2);
+  REQUIRE(found->running.size() == 3);
   CHECK(found->running[0].id == kMe);
   CHECK(found->running[0].running == 90s);
   CHECK(found->running[1].id == kOther);
+  CHECK_FALSE(found->running[1].fetching);
+  CHECK(found->running[2].running == 12s);
+  CHECK(found->running[2].fetching == 60'000'000);
 }
 
 TEST_CASE("registry: an entry is bounded: long names and lists are cut, at whole characters") {
@@ -142,6 +145,8 @@ TEST_CASE("registry: an entry that no consumer can have written is refused as a 
                            "busy=1e3",
                            "concurrency=99999999999999999999",
                            "in_flight= 1",
+                           "fetching=0197f3a4-5b6c-7d8e-9f01-000000000001 1",
+                           "fetching=0197f3a4-5b6c-7d8e-9f01-000000000001 1 -1",
                            "running=",
                            "running=x 1",
                            "running=0197f3a4-5b6c-7d8e-9f01-000000000001",

@@ -21,7 +21,7 @@ std::vector<HeldMessage> held_messages(const std::vector<delayqueue::Worker>& wo
   for (const delayqueue::Worker& worker : workers) {
     for (const delayqueue::RunningMessage& one : worker.longest) {
       HeldMessage& held = by_id[one.id];
-      if (held.id.empty() || held.since < one.since) held = {one.id, one.since, worker};
+      if (held.id.empty() || held.since < one.since) held = {one.id, one.since, worker, one.fetching};
     }
   }
   std::vector<HeldMessage> held;

@@ -3,6 +3,7 @@
 
 #include <delayqueue/inspector.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,11 +13,12 @@
 
 namespace dqctl {
 
-// A message that a handler works on. Each consumer names only the few that run for longest.
+// A message that a handler works on, or whose payload is still arriving. Each consumer names only the few that run for longest.
 struct HeldMessage {
   std::string id{};
   Time since{};
   delayqueue::Worker worker{};
+  std::optional<std::uint64_t> fetching{};  // see RunningMessage
 };
 
 // The consumers of the queue. None if this user may not read the registry.

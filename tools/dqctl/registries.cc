@@ -67,11 +67,11 @@ Object worker_object(const WorkerRow& row, Time now) {
   if (worker.damaged) return object;
   std::vector<Object> longest;
   for (const auto& [queue, one] : row.longest) {
-    longest.push_back(Object()
-                          .add("queue", queue)
-                          .add("id", one.id)
-                          .add("since", one.since)
-                          .add("running_ms", age_between(one.since, now).count()));
+    Object running;
+    running.add("queue", queue).add("id", one.id).add("since", one.since);
+    running.add("running_ms", age_between(one.since, now).count());
+    if (one.fetching) running.add("fetching_bytes", *one.fetching);
+    longest.push_back(std::move(running));
   }
   return object.add("queue_count", worker.queue_count)
       .add("name", worker.name)

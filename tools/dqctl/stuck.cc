@@ -172,8 +172,8 @@ class Finder {
     finding.why = only_silent() ? "no consumer runs on this queue, or none can reach Redis"
                   : held == 0   ? "no consumer runs on this queue: nothing is in flight"
                                 : "all workers are busy: " + counted(held, "message", "is", "are") +
-                                    " in flight or in a backoff, and none was finished; handlers are slow, or hang, or "
-                                    "their process has died";
+                                    " in flight or in a backoff, and none was finished; handlers are slow, or hang, "
+                                    "payloads arrive slowly, or their process has died";
     finding.todo = held == 0 ? "start a worker, and watch: " + command_text("stats", {queue_}, "--watch 2s")
                              : "see what is in flight: " + command_text("ls", {queue_}, "--state unack");
     finding.example = first.id;
@@ -267,10 +267,13 @@ class Finder {
     finding.level = *finding.age >= *options_.crit ? Level::critical : Level::warning;
     finding.what = counted(finding.count, "message", "was", "were") + " held by one delivery for " +
                    span_text(options_.least_held()) + " or longer";
-    finding.why = "handlers are slow, or hang:";
+    const bool all_fetched =
+        std::all_of(all.begin(), all.end(), [](const HeldMessage& one) { return one.fetching.has_value(); });
+    finding.why = all_fetched ? "payloads arrive slowly:" : "handlers are slow, or hang:";
     for (std::size_t i = 0; i < std::min(all.size(), kHandlersShown); ++i) {
       finding.why += (i == 0 ? " " : "; ") + place_text(all[i].worker) + ", " + all[i].id + " for " +
                      span_text(age_between(all[i].since, now_.now));
+      if (all[i].fetching) finding.why += ", a payload of " + count_text(*all[i].fetching) + " bytes";
     }
     finding.todo = "check these processes; list all consumers: " + command_text("workers", {queue_});
     finding.example = all.front().id;
@@ -284,7 +287,7 @@ class Finder {
   std::string why_unmoved() const {
     return evidence_.living == 0 ? kNoConsumer
                                  : "those in dqctl workers do not move it: they were killed within the last seconds, "
-                                   "or cannot reach Redis";
+                                   "or cannot reach Redis, or reach it slowly: see their logs";
   }
 
   void silent() {

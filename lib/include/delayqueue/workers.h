@@ -6,15 +6,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace delayqueue {
 
-// A message whose handler runs, or whose Delivery is not settled.
+// A message whose handler runs, or whose Delivery is not settled; or whose payload is still arriving, because it is
+// large and the link is slow.
 struct RunningMessage {
   std::string id{};
   std::chrono::system_clock::time_point since{};  // by Redis' clock, to a few milliseconds
+  // The bytes of the payload that is fetched, 0: not known; its handler has not begun. Unset: its handler runs.
+  std::optional<std::uint64_t> fetching{};
 };
 
 // The entry of a consumer in the registry of a queue. A consumer writes it every 10 s, or every poll_interval if that

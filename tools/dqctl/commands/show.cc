@@ -119,7 +119,7 @@ void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, 
                                                                            : backoff    ? ", waiting out a backoff"
                                                                                         : ""));
   if (holder != nullptr) sheet.line("held by", place_text(holder->worker));
-  if (holder != nullptr) sheet.time("handler began", holder->since, true);
+  if (holder != nullptr) sheet.time(holder->fetching ? "payload since" : "handler began", holder->since, true);
   sheet.time(time_name(message), message.at, message.state == State::dead);
   sheet.time("sent", message.sent, true);
   const bool in_list = message.state == State::ready || message.state == State::retry;

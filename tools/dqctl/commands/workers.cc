@@ -41,7 +41,8 @@ std::vector<Cell> row_of(const WorkerRow& row, Time now) {
     cells.insert(cells.end(), 2, {});
   } else {
     const RunningMessage& longest = row.longest.front().second;
-    cells.insert(cells.end(), {{id_text(longest.id)}, {span_text(age_between(longest.since, now))}});
+    const std::string payload = !longest.fetching ? "" : " (payload of " + count_text(*longest.fetching) + " bytes)";
+    cells.insert(cells.end(), {{id_text(longest.id) + payload}, {span_text(age_between(longest.since, now))}});
   }
   cells.push_back({since_text(worker.seen, now) + (worker.overdue ? ": killed, frozen or cut off" : ""),
                    worker.overdue ? Colour::red : Colour::plain});

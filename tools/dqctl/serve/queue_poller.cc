@@ -146,11 +146,14 @@ void QueuePoller::publish(Readings readings) {
 
 void QueuePoller::publish_failure(const std::string& error) {
   Readings readings;
+  Steady::duration took{};
   {
     const std::lock_guard lock(mutex_);
     readings = *readings_;
+    took = Steady::now() - begun_;
   }
-  if (!readings.failing_since) readings.failing_since = std::chrono::system_clock::now();
+  const auto begun = std::chrono::system_clock::now() - took;
+  if (!readings.failing_since) readings.failing_since = std::chrono::time_point_cast<Time::duration>(begun);
   readings.error = error;
   publish(std::move(readings));
 }

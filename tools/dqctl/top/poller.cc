@@ -85,12 +85,13 @@ void Poller::run() {
     const ViewRequest request = request_;
     request_is_new_ = false;
     lock.unlock();
+    const auto begun = Steady::now();
     try {
       for (const TopChange& change : changes) make_change(change);
       poll(request);
     } catch (const std::exception& error) {
       publish([&](Snapshot& snapshot) {
-        if (snapshot.error.empty()) snapshot.failing_since = std::chrono::steady_clock::now();
+        if (snapshot.error.empty()) snapshot.failing_since = begun;
         snapshot.error = error.what();
       });
     }
