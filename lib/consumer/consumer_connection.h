@@ -64,6 +64,7 @@ class ConsumerConnection {
 
   // The time until the next attempt; not positive: now.
   Clock::duration pause() const { return reconnect_backoff_.left(Clock::now()); }
+  void retry_now() { reconnect_backoff_.retry_now(); }
 
   // Requests on the connection succeeded.
   void succeeded();

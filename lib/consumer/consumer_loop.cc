@@ -84,9 +84,16 @@ void ConsumerLoop::add_missing_lanes() {
   }
 }
 
+// Nothing is held before the first connection, so a stop ends it.
+void ConsumerLoop::connect_first() {
+  const Interrupt::Scope until(stop_began_);
+  servers_.connect_first();
+}
+
 Loop::Pause ConsumerLoop::on_failure(const std::exception& e) {
   Clock::duration pause = kIdle;
   for (LaneServer& server : servers_) {
+    if (needs_no_connection(server)) return Loop::Pause::zero();  // the stop has ended the first attempt
     server.fail(e);
     pause = std::min(pause, server.connection().pause());
   }
@@ -113,14 +120,13 @@ Loop::Pause ConsumerLoop::step() {
     lane.advance_lone_fetches();
   }
   wakeup_connections_.read();
-  // Before the round trips, or this consumer could receive the marker that it leaves for another one.
-  if (stopping_) wakeup_connections_.leave();
+  if (stopping_ && !wakeup_connections_.has_left()) begin_stop();
   for (LaneServer& server : servers_) {
     try {
       tick(server);
     } catch (const std::exception& e) {
       if (Interrupt::is_raised_here()) throw;
-      server.fail(e);
+      if (!needs_no_connection(server)) server.fail(e);  // else the stop has ended the attempt
     }
   }
   keep_workers();
@@ -135,8 +141,8 @@ void ConsumerLoop::tick(LaneServer& server) {
   server.begin_step();
   if (server.lanes().empty()) return;
   // The pause after a failure. A handler that returns wakes the loop, but the next attempt is not made sooner.
-  if (!stopping_ && server.connection().pause().count() > 0) return;
-  if (server.needs_connection() && !servers_.reconnect(server)) return;
+  if (server.connection().pause().count() > 0) return;
+  if (server.needs_connection() && !has_connection(server)) return;
   start_round_trips(server);
   server.finish_round_trip();
   if (!server.is_only()) {
@@ -144,6 +150,27 @@ void ConsumerLoop::tick(LaneServer& server) {
     servers_.part_from_moved(server);
   }
   server.durability().advance();
+}
+
+// Connects, or goes on connecting.
+bool ConsumerLoop::has_connection(LaneServer& server) {
+  if (!holds_nothing(server)) return servers_.reconnect(server);
+  if (needs_no_connection(server)) return false;
+  const Interrupt::Scope until(stop_began_);
+  return servers_.reconnect(server);
+}
+
+// Whether this server has no message that the consumer has to settle or give back.
+bool ConsumerLoop::holds_nothing(const LaneServer& server) const {
+  const std::vector<Lane*>& lanes = server.lanes();
+  return handlers_.empty() && server.is_idle() && std::all_of(lanes.begin(), lanes.end(), [this](const Lane* lane) {
+           return lane->is_drained() && unstarted_[lane->number()].empty();
+         });
+}
+
+// Whether the consumer stops without a connection, and nothing is held that needs one.
+bool ConsumerLoop::needs_no_connection(const LaneServer& server) const {
+  return stopping_ && !server.connection().is_open() && holds_nothing(server);
 }
 
 Loop::Pause ConsumerLoop::plan_pause() {
@@ -173,7 +200,10 @@ Loop::Pause ConsumerLoop::plan_pause() {
     pause.ignores_wakes = pause.ignores_wakes && !server.may_settle();
   }
   if (any_idle || lanes_.size() > 1) {
-    if (!stopping_) wakeup_connections_.listen([this](const Lane& lane) { return takes_.is_quiet(lane); });
+    if (!stopping_) {
+      const Interrupt::Scope until(stop_began_);
+      wakeup_connections_.listen([this](const Lane& lane) { return takes_.is_quiet(lane); });
+    }
     wakeup_connections_.add_fds(pause.fds);
   }
   pause.time = next - Clock::now();
@@ -185,6 +215,7 @@ Loop::Pause ConsumerLoop::plan_pause() {
 bool ConsumerLoop::plan_idle(LaneServer& server, Clock::time_point& next) {
   const bool stopping = stopping_;
   const Clock::time_point now = Clock::now();
+  if (needs_no_connection(server)) return true;
   if (const auto pause = server.connection().pause(); pause.count() > 0) {
     next = std::min(next, now + pause);
     return true;
@@ -252,6 +283,15 @@ void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
 }
 
 // ---- Handlers and stop ----------------------------------------------------------------------------------------------
+
+// In the first step of a stop. Tries again at once what waits after a failure: the server may work by now, and the stop
+// may have little time. After that the pauses hold.
+void ConsumerLoop::begin_stop() {
+  // Before the round trips, or this consumer could receive the marker that it leaves for another one.
+  wakeup_connections_.leave();
+  for (LaneServer& server : servers_) server.connection().retry_now();
+  for (Lane& lane : lanes_) lane.retry_now();
+}
 
 void ConsumerLoop::collect_done() {
   const HandlerRunner::Done done = handlers_.take_done();

@@ -13,6 +13,7 @@
 #include "consumer/served_queue.h"
 #include "consumer/take_planner.h"
 #include "consumer/wakeup_connections.h"
+#include "os/interrupt.h"
 #include "run/loop.h"
 
 #include <delayqueue/consumer.h>
@@ -53,7 +54,7 @@ class ConsumerLoop {
 
   // Connects, and checks that the keys of the queues have their types. Throws what the library's calls throw. If Redis
   // refuses some of several queues, that is logged; it throws if it refuses all.
-  void connect_first() { servers_.connect_first(); }
+  void connect_first();
 
   // Makes the worker threads. Throws SetupError; then it has made none.
   void on_started();  // of the consumer, for stats()
@@ -67,7 +68,10 @@ class ConsumerLoop {
   run::Loop::Pause on_failure(const std::exception& e);
 
   // From now on no more messages are taken and no handler begins. Messages whose handler has not begun are given back.
-  void stop_taking() { stopping_ = true; }
+  void stop_taking() {
+    stopping_ = true;
+    stop_began_.raise();
+  }
   bool is_stopping() const { return stopping_; }
 
   // After the last step: no verdict of a Delivery is accepted any more.
@@ -86,6 +90,10 @@ class ConsumerLoop {
   void add_lane(ServedQueue& queue, unsigned partition);
   void add_missing_lanes();
   void tick(LaneServer& server);
+  bool has_connection(LaneServer& server);
+  bool holds_nothing(const LaneServer& server) const;
+  bool needs_no_connection(const LaneServer& server) const;
+  void begin_stop();
   run::Loop::Pause plan_pause();
   bool plan_idle(LaneServer& server, Lane::Clock::time_point& next);
 
@@ -105,6 +113,7 @@ class ConsumerLoop {
   const std::string id_;  // of this consumer, among all consumers
   const std::function<void()> drained_;
   std::atomic<bool> stopping_{false};
+  Interrupt stop_began_;  // ends attempts to connect that a consumer that stops does not need
 
   std::optional<Reporter> own_reporter_;  // with several queues: for what concerns all of them
   PoisonRuns poison_runs_;

@@ -87,6 +87,7 @@ class Lane {
 
   // The time until the next attempt; not positive: now.
   Clock::duration pause() const { return health_.pause(); }
+  void retry_now() { health_.retry_now(); }
 
   // To be called when round trips have finished: reports that the lane failed, or that it works again. Returns whether
   // it failed.

@@ -13,7 +13,7 @@ void LaneHealth::leave() {
 }
 
 Purpose LaneHealth::purpose_in(Purpose round_trip, bool stopping) const {
-  if (requests_.refused != nullptr || (!stopping && pause().count() > 0)) return {};
+  if (requests_.refused != nullptr || pause().count() > 0) return {};
   if (works_) return round_trip;
   if (requests_.under_way > 0 || !round_trip.settle) return {};
   return stopping || !joined_ ? kSettle : kSettleAndTake;

@@ -37,6 +37,7 @@ class LaneHealth {
 
   // The time until the next attempt; not positive: now.
   Clock::duration pause() const { return backoff_.left(Clock::now()); }
+  void retry_now() { backoff_.retry_now(); }
 
   // What the lane may add to a round trip with this purpose. After a failure it has requests in one round trip at a
   // time, until one succeeds.

@@ -52,7 +52,7 @@ void LaneServers::connect_first() {
 bool LaneServers::reconnect(LaneServer& server) {
   const bool wanted = std::any_of(server.lanes().begin(), server.lanes().end(),
                                   [](const Lane* lane) { return lane->pause().count() <= 0; });
-  if (!wanted && !stopping_) return false;
+  if (!wanted) return false;
   if (!server.is_only() && (server.connection().pause().count() > 0 || server.is_waiting())) return false;
   if (!server.is_opening()) {
     server.leave();

@@ -56,6 +56,9 @@ class ReconnectBackoff {
   // The time until the next attempt; not positive: now.
   Clock::duration left(Clock::time_point now) const { return is_failing() ? next_ - now : Clock::duration::zero(); }
 
+  // Ends the current pause. The pauses after further failures stay as they are.
+  void retry_now() { next_ = Clock::time_point(); }
+
   // An attempt succeeded. The pause after a next failure is a short one only after a time of health: each attempt may
   // succeed at first, and fail a moment later.
   void succeeded(Clock::time_point now) {

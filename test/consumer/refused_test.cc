@@ -4,13 +4,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/local.h"
 
 namespace delayqueue {
 namespace {
@@ -57,6 +61,79 @@ TEST_CASE("refused: a consumer whose handlers nack at once does not take the who
       },
       test::kPatience));
   CHECK(most < 3'000);
+}
+
+// A way to keep verdicts from being settled, and its end.
+struct Obstacle {
+  const char* name;
+  std::function<void(PrivateServer&, test::Redis&)> begin, end;
+};
+
+std::vector<Obstacle> obstacles() {
+  const auto right = [](const char* change) {
+    return [change](PrivateServer&, test::Redis& client) {
+      REQUIRE(client.cmd({"ACL", "SETUSER", "default", change}) == "OK");
+    };
+  };
+  return {
+      {"a right is missing", right("-unlink"), right("+unlink")},
+      {"no script may run", right("-@scripting"), right("+@scripting")},
+      {"the password has changed",
+       [](PrivateServer&, test::Redis& client) {
+         REQUIRE(client.cmd({"ACL", "SETUSER", "default", "resetpass", ">other"}) == "OK");
+         client.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+       },
+       right("nopass")},
+      {"Redis is away", [](PrivateServer& server, test::Redis&) { server.stop(); },
+       [](PrivateServer& server, test::Redis&) { server.restart(); }},
+  };
+}
+
+// 43 to 62 times a second, when the pauses did not hold while a consumer stops.
+TEST_CASE("refused: while a consumer stops, verdicts are sent again with pauses, and settle once they are allowed") {
+  constexpr std::size_t kQueues = 2;
+  for (const Obstacle& obstacle : obstacles()) {
+    CAPTURE(obstacle.name);
+    const test::TempDir folder;
+    PrivateServerOptions kept;
+    kept.folder = folder.file("data");  // also while it is away
+    PrivateServer own(kept);
+    test::Redis client(own.socket());
+    std::atomic<bool> go_on{false};
+    std::atomic<std::uint64_t> running{0};
+    const Handler handler = [&](const Message&) {
+      ++running;
+      while (!go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return ack();
+    };
+    std::vector<Subscription> subscriptions;
+    for (std::size_t i = 0; i < kQueues; ++i) {
+      const std::string name = "q" + std::to_string(i);
+      Producer(own.url(), name).send("x");
+      subscriptions.push_back({name, handler});
+    }
+    Consumer consumer(own.url(), subscriptions, test::quick(4));
+    consumer.start();
+    REQUIRE(test::eventually([&] { return running == kQueues; }, test::kPatience));
+    obstacle.begin(own, client);
+    go_on = true;
+    REQUIRE(test::eventually([&] { return consumer.stats().errors >= kQueues; }, test::kPatience));
+
+    const std::uint64_t errors = consumer.stats().errors;
+    std::atomic<bool> stopped{false}, clean{false};
+    std::thread stops([&] {
+      clean = consumer.stop(test::kPatience);
+      stopped = true;
+    });
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    // The pauses begin with 25 to 50 ms, and double.
+    CHECK(consumer.stats().errors - errors <= 8 * kQueues);
+    CHECK_FALSE(stopped);
+    obstacle.end(own, client);
+    stops.join();
+    CHECK(clean);
+    CHECK(consumer.stats().acked == kQueues);
+  }
 }
 
 TEST_CASE("stop: in an event callback it returns false at once, and run() returns when all is settled") {

@@ -240,7 +240,7 @@ TEST_CASE("run: returns after a stop() that did not wait for its start()") {
     returned = true;
   });
   std::this_thread::sleep_for(100ms);
-  CHECK_FALSE(consumer.stop(50ms));
+  static_cast<void>(consumer.stop(0ms));
   CHECK(eventually([&] { return returned.load(); }, kPatience));
   static_cast<void>(consumer.stop(kPatience));  // or run() would hang here, too
   running.join();

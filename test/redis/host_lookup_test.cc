@@ -156,6 +156,23 @@ TEST_CASE("look-up: a producer whose send waits for a name ends in time") {
   CHECK(Clock::now() - begin < kBound);
 }
 
+TEST_CASE("look-up: a consumer that waits for a name and holds nothing stops at once, without an error in its log") {
+  std::atomic<int> lines{0};
+  ConsumerOptions options;
+  options.connection = quick(60s);
+  options.logger = [&](const LogEntry&) { ++lines; };
+  for (const bool stops : {true, false}) {
+    std::optional<Consumer> consumer(
+        std::in_place, "redis://" + test::kHangingName, "q", [](const Message&) { return ack(); }, options);
+    consumer->start();
+    const auto begin = Clock::now();
+    if (stops) CHECK(consumer->stop(60s));
+    consumer.reset();
+    CHECK(Clock::now() - begin < kBound);
+  }
+  CHECK(lines == 0);
+}
+
 TEST_CASE("look-up: a forked process makes its look-ups itself") {
   if (!test::kForksMakeThreads) return;
   const test::Port port;
