@@ -13,7 +13,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -60,7 +59,9 @@ void end_server(Entry& entry, const std::string& folder) try {
 } catch (const std::runtime_error&) {  // ignored while the process ends; the system signals the server
 }
 
-void end_servers() {
+// Called when the process exits, after the destructors of static objects, which may use the servers until then.
+// atexit() would end the servers before an object that was made earlier than the first connection.
+[[gnu::destructor, gnu::used]] void end_servers() {
   Registry* registry = current_registry;
   if (registry == nullptr || registry->owner != ::getpid()) return;
   registry->ended = true;
@@ -77,7 +78,6 @@ Registry& registry_of_this_process() {
   while (registry == nullptr || registry->owner != ::getpid()) {
     auto fresh = std::make_unique<Registry>(registry);
     if (!current_registry.compare_exchange_strong(registry, fresh.get())) continue;
-    if (registry == nullptr) std::atexit(end_servers);  // once: a forked process inherits the handler
     registry = fresh.release();
   }
   return *registry;

@@ -8,7 +8,7 @@ namespace delayqueue {
 // Returns the path of the server's socket. Starts the server if it does not run. Call it before every connect and
 // reconnect; it costs one connect when the server is up. The server of a folder ends after the last process that uses
 // it (for systems that cannot do that, see folder_use.h), that of this process with the process. Both shut down cleanly
-// if that process exits normally.
+// if that process exits normally, after the destructors of its static objects.
 //
 // folder: of an embedded URL. Empty: the private server of this process, whose data survives the server but not the
 // process. A forked process gets its own.

@@ -203,3 +203,31 @@ TEST_CASE("embedded users: a fork made during a failed start of the server block
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }
+
+// The exit took 30 s, because the server ended before the consumer of static duration had settled its messages.
+TEST_CASE("embedded users: a server outlives a Consumer of static duration, whose messages are settled at the exit") {
+  for (const std::string way : {"main", "handler"}) {
+    CAPTURE(way);
+    const test::TempDir base;
+    const std::string folder = base.file("q");
+    test::Process process({"exit", "embedded:" + folder, "q", way});
+    const auto begin = Clock::now();
+    CHECK(process.wait() == 7);
+    CHECK(Clock::now() - begin < 25s);
+    delayqueue::PrivateServerOptions options;
+    options.folder = folder;
+    const delayqueue::PrivateServer after(options);
+    const delayqueue::Counts counts = delayqueue::Inspector(after.url(), "q").counts();
+    CHECK(counts.totals.acked + counts.ready + counts.retry + counts.unack == 8);
+    if (way == "handler") continue;  // that handler never returns
+    CHECK(counts.unack == 0);
+    CHECK(counts.totals.acked == process.said("end").size());
+  }
+}
+
+TEST_CASE("embedded users: the private server of a process outlives a Consumer of static duration, too") {
+  test::Process process({"exit", "embedded:", "q", "main"});
+  const auto begin = Clock::now();
+  CHECK(process.wait() == 7);
+  CHECK(Clock::now() - begin < 25s);
+}

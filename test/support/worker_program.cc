@@ -5,6 +5,7 @@
 //   worker_program hold <url> <queue> <deliveries> <lease in ms>
 //   worker_program produce <url> <queue> <messages> [own]
 //   worker_program fork <url> <queue>
+//   worker_program exit <url> <queue> main|handler
 //
 // Prints one line per event: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
 // "produce" repeats a send in doubt with the same id; with "own" the ids are those of own_id().
@@ -18,10 +19,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -174,6 +177,24 @@ int fork_and_end(const std::string& url, const std::string& queue) {
   for (;;) ::pause();
 }
 
+std::unique_ptr<delayqueue::Consumer> of_static_duration;
+
+// Sends 8 messages, and exits with code 7 while a Consumer of static duration works on them: main() returns, or a
+// handler calls exit().
+int exit_while_consuming(const std::string& url, const std::string& queue, bool in_handler) {
+  delayqueue::Producer(url, queue).send_batch(std::vector<std::string>(8, "brief"), delayqueue::SendOptions());
+  static std::atomic<int> handled{0};
+  const auto handler = [in_handler](const Message& message) {
+    const delayqueue::Verdict verdict = handle(message);
+    if (++handled == 3 && in_handler) std::exit(7);
+    return verdict;
+  };
+  of_static_duration = std::make_unique<delayqueue::Consumer>(url, queue, handler, options_for(1, 30s, 20ms));
+  of_static_duration->start();
+  while (in_handler || handled < 3) std::this_thread::sleep_for(1ms);
+  return 7;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -194,10 +215,13 @@ int main(int count, char** words) {
       return produce(words[2], words[3], std::atoi(words[4]), own_ids);
     }
     if (mode == "fork" && count == 4) return fork_and_end(words[2], words[3]);
+    if (mode == "exit" && count == 5) {
+      return exit_while_consuming(words[2], words[3], words[4] == std::string("handler"));
+    }
   } catch (const std::exception& e) {
     std::fprintf(stderr, "worker_program: %s\n", e.what());
     return 2;
   }
-  std::fputs("usage: worker_program consume|settle_later|hold|produce|fork <url> <queue> ...\n", stderr);
+  std::fputs("usage: worker_program consume|settle_later|hold|produce|fork|exit <url> <queue> ...\n", stderr);
   return 2;
 }
