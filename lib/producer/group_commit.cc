@@ -353,14 +353,14 @@ void GroupCommit::fail_waiting() {
   const std::lock_guard lock(mutex_);
   while (!waiting_.empty()) {
     SendRequest& request = *waiting_.front();
-    request.error = copy_of(std::current_exception());
+    request.error = redis::copy_of(std::current_exception());
     finish(request);
   }
 }
 
 void GroupCommit::finish_step(SendRequest& request, const std::exception_ptr& error) {
   --request.unanswered;
-  if (error != nullptr) request.fail(copy_of(error));
+  if (error != nullptr) request.fail(redis::copy_of(error));
   finish(request);
 }
 

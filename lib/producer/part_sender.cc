@@ -184,7 +184,7 @@ void PartSender::send_together(unsigned number, std::vector<Part>& parts) {
     to.commit().send(requests, may_leave ? GroupCommit::Elsewhere::yes : GroupCommit::Elsewhere::no);
   } catch (...) {  // nothing was sent
     const std::exception_ptr error = std::current_exception();
-    for (SendRequest& request : requests) request.fail(copy_of(error));
+    for (SendRequest& request : requests) request.fail(redis::copy_of(error));
   }
   turns_.go_on_from(number, partitions_.count());
   for (std::size_t i = 0; i < sent.size(); ++i) sent[i]->request = std::move(requests[i]);

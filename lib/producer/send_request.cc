@@ -1,7 +1,5 @@
 #include "producer/send_request.h"
 
-#include "redis/reply.h"
-
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,26 +19,6 @@ bool is_in_doubt(const std::exception_ptr& error) {
 }
 
 }  // namespace
-
-std::exception_ptr copy_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const redis::SlotUnavailable& e) {
-    return std::make_exception_ptr(redis::SlotUnavailable(e.what(), e.is_moving()));
-  } catch (const ConnectionError& e) {
-    return std::make_exception_ptr(ConnectionError(std::string(e.what())));
-  } catch (const AccessDenied& e) {
-    return std::make_exception_ptr(AccessDenied(std::string(e.what())));
-  } catch (const ReplyError& e) {
-    return std::make_exception_ptr(ReplyError(std::string(e.what())));
-  } catch (const SetupError& e) {
-    return std::make_exception_ptr(SetupError(std::string(e.what())));
-  } catch (const std::invalid_argument& e) {
-    return std::make_exception_ptr(std::invalid_argument(std::string(e.what())));
-  } catch (...) {
-    return error;
-  }
-}
 
 void SendRequest::fail(const std::exception_ptr& with) {
   if (error == nullptr || is_in_doubt(with)) error = with;

@@ -52,7 +52,4 @@ struct SendRequest {
   std::size_t unanswered = 0;  // steps in flight
 };
 
-// A copy of an error: if several threads get the same error, each needs its own exception object and text.
-std::exception_ptr copy_of(const std::exception_ptr& error);
-
 }  // namespace delayqueue

@@ -204,7 +204,7 @@ bool Spreader::all_at_home(const std::vector<SendRequest>& requests) const {
 // Nothing of the request was sent.
 void Spreader::fail(SendRequest& request, const std::exception_ptr& error) const {
   add_ids(request);  // which the caller needs to repeat the send
-  request.fail(copy_of(error));
+  request.fail(redis::copy_of(error));
 }
 
 // Ids of partition 0, for the messages that have none.

@@ -7,6 +7,7 @@
 #include "queue/endpoint.h"
 #include "queue/write_concern.h"
 #include "redis/pipeline.h"
+#include "redis/reply.h"
 #include "run/fair_mutex.h"
 #include "store/moves.h"
 
@@ -86,14 +87,14 @@ class SharedConnection {
   // Callers that waited for a connect that failed share its error: each would otherwise spend its own timeout on a
   // server that does not respond.
   ConnectionPool::Lent take(redis::Clock::time_point called_at) {
-    if (connect_error_ != nullptr && called_at <= failed_at_) std::rethrow_exception(connect_error_);
+    if (connect_error_ != nullptr && called_at <= failed_at_) std::rethrow_exception(redis::copy_of(connect_error_));
     try {
       ConnectionPool::Lent connection = take_idle();
       if (connection.is_none()) connection = connect();
       connect_error_ = nullptr;
       return connection;
     } catch (const Error&) {
-      connect_error_ = std::current_exception();
+      connect_error_ = redis::copy_of(std::current_exception());  // the caller has the other one
       failed_at_ = redis::Clock::now();
       throw;
     }

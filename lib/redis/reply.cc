@@ -8,6 +8,8 @@
 
 #include <array>
 #include <charconv>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace delayqueue::redis {
@@ -158,6 +160,28 @@ void throw_if_error(Reply reply, const std::string& where) {
   if (is_temporary(error)) throw ConnectionError(text);
   if (is_refused_access(error)) throw AccessDenied(text);
   throw ReplyError(text);
+}
+
+std::exception_ptr copy_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const SlotUnavailable& e) {
+    return std::make_exception_ptr(SlotUnavailable(e.what(), e.is_moving()));
+  } catch (const ConnectionError& e) {
+    return std::make_exception_ptr(ConnectionError(std::string(e.what())));
+  } catch (const ScriptsMissing& e) {
+    return std::make_exception_ptr(ScriptsMissing(std::string(e.what())));
+  } catch (const AccessDenied& e) {
+    return std::make_exception_ptr(AccessDenied(std::string(e.what())));
+  } catch (const ReplyError& e) {
+    return std::make_exception_ptr(ReplyError(std::string(e.what())));
+  } catch (const SetupError& e) {
+    return std::make_exception_ptr(SetupError(std::string(e.what())));
+  } catch (const std::invalid_argument& e) {
+    return std::make_exception_ptr(std::invalid_argument(std::string(e.what())));
+  } catch (...) {
+    return error;
+  }
 }
 
 }  // namespace delayqueue::redis

@@ -4,6 +4,7 @@
 #include <delayqueue/error.h>
 
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -83,5 +84,8 @@ std::string with_advice(std::string_view error);
 // slot), else AccessDenied or ReplyError. The text has `where` and advice for known errors. Does nothing if the reply
 // is no error.
 void throw_if_error(Reply reply, const std::string& where);
+
+// A copy of an error: if several threads get the same error, each needs its own exception object and text.
+std::exception_ptr copy_of(const std::exception_ptr& error);
 
 }  // namespace delayqueue::redis

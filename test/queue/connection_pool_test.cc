@@ -7,7 +7,11 @@
 #include <signal.h>
 
 #include <atomic>
+#include <chrono>
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -413,6 +417,38 @@ TEST_CASE("connections: after a failed call the next one opens a connection, eve
   CHECK(producer.send("x").created);
   CHECK(proxy.counts().links == 3);
   CHECK(Inspector(next.url(), "q").counts().ready == 1);
+}
+
+// One exception object in several threads is shared state: one of them may change it, or read it while another one
+// destroys it.
+TEST_CASE("connections: callers that share a failed connect get an exception object each") {
+  test::ScriptedServer silent([](const std::vector<std::string>&) { return ""; });
+  const std::string url = "redis://" + silent.host();
+  InspectorOptions inspects;
+  ProducerOptions sends;
+  inspects.connection.connect_timeout = sends.connection.connect_timeout = std::chrono::milliseconds(500);
+  Inspector inspector(url, "q", inspects);
+  Producer producer(url, "q", sends);
+  std::mutex mutex;  // guards the next two
+  std::vector<std::exception_ptr> kept;
+  std::set<const void*> objects;
+  const auto call = [&](auto function) {
+    try {
+      function();
+    } catch (const ConnectionError& e) {
+      const std::lock_guard lock(mutex);
+      kept.push_back(std::current_exception());  // so that no address is used twice
+      objects.insert(&e);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { call([&] { static_cast<void>(inspector.counts()); }); });
+    threads.emplace_back([&] { call([&] { producer.send("x"); }); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(kept.size() == 16);
+  CHECK(objects.size() == 16);
 }
 
 TEST_CASE("connections: a static Producer may be the last user of a connection, at the end of the process") {
