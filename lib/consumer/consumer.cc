@@ -174,7 +174,7 @@ void Consumer::Impl::run() {
 }
 
 bool Consumer::Impl::stop(milliseconds timeout) {
-  const auto end = Clock::now() + std::min(timeout, kLongest);
+  const auto end = Clock::now() + std::clamp(timeout, milliseconds(0), kLongest);
   consumer_loop_.stop_taking();
   if (is_in_callback()) {
     const std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include "run/turns.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <set>
 #include <stdexcept>
@@ -13,6 +14,10 @@
 
 namespace delayqueue {
 namespace {
+
+// A longer poll_interval or lease is taken as this one. Multiples of the first are added to times; and after the year
+// 2106 a score of Redis, a number of seconds, does not have the microseconds that make the end of a lease a receipt.
+constexpr std::chrono::hours kYear{365 * 24};
 
 bool settles_later(const Subscription& subscription) {
   return std::holds_alternative<DeliveryHandler>(subscription.handler);
@@ -42,6 +47,7 @@ ConsumerOptions options_of(const Subscription& subscription, ConsumerOptions opt
   options.dead_limit = own.dead_limit.value_or(options.dead_limit);
   if (!settles_later(subscription)) options.threads = 0;
   validate(options, settles_later(subscription));
+  options.lease = std::min<milliseconds>(options.lease, kYear);
   if (options.concurrency > all) {
     throw std::invalid_argument("concurrency: " + std::to_string(options.concurrency) + "; expected at most the " +
                                 std::to_string(all) + " of the consumer");
@@ -60,6 +66,8 @@ ConsumerOptions options_of(const Subscription& subscription, ConsumerOptions opt
 ConsumerOptions validated(ConsumerOptions options, const std::vector<Subscription>& subscriptions) {
   const bool any_settles_later = std::any_of(subscriptions.begin(), subscriptions.end(), settles_later);
   validate(options, any_settles_later);
+  options.poll_interval = std::min<milliseconds>(options.poll_interval, kYear);
+  options.lease = std::min<milliseconds>(options.lease, kYear);
   if (subscriptions.empty()) throw std::invalid_argument("queues: none; expected at least one");
   std::set<std::string> queues;
   for (const Subscription& one : subscriptions) {

@@ -45,6 +45,13 @@ void throw_if_interrupted() {
   if (Interrupt::is_raised_here()) fail("stopped before the server answered");
 }
 
+// A longer timeout would overflow a time that it is added to; a negative one is none.
+PrivateServerOptions validated(PrivateServerOptions options) {
+  constexpr std::chrono::hours kLongest{365 * 24};
+  options.start_timeout = std::clamp<milliseconds>(options.start_timeout, milliseconds(0), kLongest);
+  return options;
+}
+
 enum class PingAnswer { none, loading, pong };
 
 // Connects to a server. Without one, returns a negative descriptor and sets errno. EAGAIN: there is a server, but its
@@ -174,7 +181,7 @@ void end_server_at(const std::string& socket) {
 bool listens(const std::string& socket) { return connect_to(socket, Clock::now()).get() >= 0 || errno == EAGAIN; }
 
 FolderServer::FolderServer(PrivateServerOptions options, Lifetime lifetime)
-    : options_(std::move(options)),
+    : options_(validated(std::move(options))),
       lifetime_(lifetime),
       program_(find_program(options_.program)),
       temporary_(options_.folder.empty() ? std::make_unique<TemporaryFolder>() : nullptr),

@@ -446,7 +446,7 @@ std::optional<MessageInfo> Inspector::find_unpartitioned() {
 std::vector<Worker> Inspector::workers() { return read_workers(impl_->home()); }
 
 std::optional<Event> Inspector::next_event(milliseconds wait) {
-  return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
+  return impl_->next_event(redis::Clock::now() + std::clamp(wait, milliseconds(0), kLongest));
 }
 
 ServerInfo Inspector::server() {

@@ -18,6 +18,7 @@
 namespace dqctl {
 namespace {
 
+constexpr milliseconds kLongestWait{3'600'000};
 constexpr milliseconds kEscapeWait{40};  // the other bytes of a key arrive sooner
 
 constexpr char kEnter[] = "\033[?1049h\033[?25l\033[?7l\033[H\033[2J";
@@ -157,7 +158,7 @@ void Terminal::draw(const Canvas& canvas, bool styles) {
 
 std::vector<Key> Terminal::wait(milliseconds limit) {
   std::array<pollfd, 2> fds = {{{STDIN_FILENO, POLLIN, 0}, {wake_pipe_.read.get(), POLLIN, 0}}};
-  const milliseconds most = bytes_.empty() ? limit : std::min(limit, kEscapeWait);
+  const milliseconds most = std::min<milliseconds>(limit, bytes_.empty() ? kLongestWait : kEscapeWait);
   const int found = ::poll(fds.data(), fds.size(), static_cast<int>(most.count()));
   if (stop_requested != 0) stop();
   if (found > 0 && fds[1].revents != 0) {
