@@ -13,6 +13,7 @@ enum class Exit {
   not_found = 3,      // no such queue, none of the messages named, or nothing found
   partly = 4,         // some of it was done: the rest was refused or not found, or dqctl was interrupted
   threshold = 5,      // done; a result is worse than its threshold
+  unsettled = 6,      // work ended before Redis had the verdicts of all finished commands
   interrupted = 130,  // by SIGINT or SIGTERM, before anything was done
 };
 

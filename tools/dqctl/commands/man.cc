@@ -107,6 +107,10 @@ threshold passed: \fBstuck\fR found something, \fBdoctor\fR a risk or damage,
 \fBscripts list\fR a script missing; \fBdrain\fR took longer than its
 \fB\-\-timeout\fR
 .TP
+.B 6
+\fBwork\fR ended before Redis had taken the verdicts of all finished commands:
+their messages are delivered again
+.TP
 .B 130
 interrupted before anything was done
 .TP

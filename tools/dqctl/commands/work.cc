@@ -15,6 +15,7 @@
 
 #include "commands.h"
 #include "signals.h"
+#include "work/init_process.h"
 #include "work/work.h"
 
 namespace dqctl {
@@ -28,6 +29,7 @@ using delayqueue::Counts;
 constexpr milliseconds kForever{100LL * 365 * 24 * 3'600'000};
 constexpr milliseconds kPollPause{50};
 constexpr milliseconds kPatience{5000};
+constexpr milliseconds kDefaultStopTimeout{30'000};
 
 // The first signal stops the worker, the second terminates the commands, the third ends dqctl by its default action.
 std::atomic<int> signals_came{0};
@@ -119,50 +121,62 @@ ConsumerOptions options_for(const Context& context, const WorkOptions& given, Co
   return options;
 }
 
-// Stops the consumer. True: all messages are settled. False: a second signal came and Redis did not take the last
-// verdicts.
-bool stop(Consumer& consumer, CommandRunner& runner) {
+enum class Stopped { by_itself, commands_terminated, unsettled };
+
+// Stops the consumer. A second signal or the end of the stop timeout terminates the commands. Unsettled: Redis has not
+// taken the last verdicts after that.
+Stopped stop(Consumer& consumer, CommandRunner& runner, milliseconds timeout) {
+  const auto begin = Clock::now();
   const auto stopped = std::make_shared<std::atomic<bool>>(false);
   std::thread stopper([&consumer, stopped] { *stopped = consumer.stop(kForever); });
   std::optional<Clock::time_point> idle_since, ended_at;
-  bool reported = false;
+  bool reported = false, terminated = false;
   while (!*stopped) {
     pause_a_step();
     const auto now = Clock::now();
-    if (signals_came >= 2 && !ended_at) {
+    const bool late = timeout.count() > 0 && now - begin >= timeout;
+    if ((signals_came >= 2 || late) && !ended_at) {
+      if (late && runner.running() > 0) {
+        runner.stderr_line("--stop-timeout: " + span_text(timeout) + " are over; the running commands are terminated");
+      }
+      terminated = runner.running() > 0 || signals_came >= 2;
       runner.terminate_commands();
-      ended_at = now;
+      ended_at = late && runner.running() == 0 ? begin : now;
     }
     if (runner.running() > 0) continue;
     if (!idle_since) idle_since = now;
     if (now - *idle_since >= kPatience && !std::exchange(reported, true)) {
       runner.stderr_line(
-          "waiting for Redis to take the last verdicts; another signal ends this, and their messages are delivered "
-          "again");
+          "waiting for Redis to take the last verdicts; another signal or --stop-timeout ends this, and their messages "
+          "are delivered again");
     }
     if (ended_at && now - std::max(*idle_since, *ended_at) >= kPatience / 2) {
       stopper.detach();
-      return false;
+      return Stopped::unsettled;
     }
   }
   stopper.join();
-  return true;
+  return terminated ? Stopped::commands_terminated : Stopped::by_itself;
 }
 
 // Exits without destroying the consumer, which would wait for Redis.
-[[noreturn]] void leave(CommandRunner& runner) {
+[[noreturn]] void leave(const Consumer& consumer, CommandRunner& runner) {
+  Exit code = Exit::interrupted;
   try {
-    runner.finish(0);
+    const auto stats = consumer.stats();
+    if (runner.report_unsettled(stats.last_error) > 0) code = Exit::unsettled;
+    runner.finish(stats.stale);
   } catch (const std::exception& error) {
     runner.stderr_line(error.what());
   } catch (const ClosedOutput&) {
   }
-  std::_Exit(static_cast<int>(Exit::interrupted));
+  std::_Exit(static_cast<int>(code));
 }
 
 Exit work_on(Context& context, const WorkOptions& options) {
   if (options.command.empty()) throw Usage("--exec: ''; expected a command of the shell");
   if (!context.out().is_table()) context.out().require_open();
+  leave_process_1();
   count_signals();
   const ProcessReaper reaper;
   if (options.until_empty) {
@@ -182,9 +196,11 @@ Exit work_on(Context& context, const WorkOptions& options) {
     pause_a_step();
     empty = options.until_empty && detector.reached();
   }
-  if (!stop(consumer, runner)) leave(runner);
+  const Stopped stopped = stop(consumer, runner, options.stop_timeout.value_or(kDefaultStopTimeout));
+  if (stopped == Stopped::unsettled) leave(consumer, runner);
   runner.finish(consumer.stats().stale);
-  const bool cut_short = signals_came >= 2 || (options.until_empty && !empty);
+  const bool cut_short =
+      signals_came >= 2 || stopped == Stopped::commands_terminated || (options.until_empty && !empty);
   if (cut_short) return Exit::interrupted;
   return options.until_empty && runner.left_messages() ? Exit::partly : Exit::done;
 }
@@ -209,6 +225,9 @@ void add_work(Cli& cli, Context& context) {
       .duration("--lease", options->lease, "How long until messages of a killed dqctl are delivered again (30s)")
       .duration("--timeout", options->timeout, "Of a command (30m; 0s: none): SIGTERM, SIGKILL 5s later, and a nack")
       .duration("--later", options->later, "How long exit code 75 puts a message off (10s)")
+      .duration("--stop-timeout", options->stop_timeout,
+                "After SIGTERM: for running commands and their verdicts (30s; 0s: none);\n"
+                "then it terminates the commands. Exit code 6: verdicts were not taken by Redis")
       .duration("--dead-retention", options->dead_retention, "Deletes older dead letters (none)")
       .silent()
       .run([&context, options] { return work_on(context, *options); });

@@ -24,6 +24,7 @@ constexpr int kNotExecutable = 126, kNotFound = 127;
 constexpr milliseconds kDefaultTimeout{30 * 60'000};
 constexpr milliseconds kDefaultLater{10'000};
 constexpr milliseconds kShortly{1000};
+constexpr std::size_t kUnsettledShown = 20;
 
 // The environment of dqctl, without the URI and passwords of the queue: a command does not need them.
 std::vector<std::string> environment_for(const std::string& queue, const Message& message) {
@@ -165,6 +166,7 @@ void CommandRunner::forward_output(std::string_view lines, bool errors) {
 void CommandRunner::report(const Message& message, const CommandResult& result, const Outcome& outcome) {
   const std::lock_guard lock(mutex_);
   put_off_ids_.erase(message.id());
+  if (outcome.verdict.kind() != Verdict::Kind::snooze && !message.lease_lost()) unsettled_ids_.insert(message.id());
   switch (outcome.verdict.kind()) {
     case Verdict::Kind::ack:
       ++acked_;
@@ -210,9 +212,10 @@ void CommandRunner::log(const delayqueue::LogEntry& entry) {
 }
 
 void CommandRunner::on_event(const Event& event) {
-  if (event.kind != EventKind::dead_lettered) return;
   const std::lock_guard lock(mutex_);
-  dead_ += event.count;
+  if (event.kind == EventKind::dead_lettered) dead_ += event.count;
+  if (event.kind != EventKind::acked && event.kind != EventKind::nacked) return;
+  for (const std::string& id : event.ids) unsettled_ids_.erase(id);
 }
 
 void CommandRunner::finish(std::uint64_t stale) {
@@ -225,6 +228,24 @@ void CommandRunner::finish(std::uint64_t stale) {
   if (!error_ && !output_.is_table()) listing_.end();
   std::fprintf(stderr, "dqctl: %s\n", text.c_str());
   if (error_) std::rethrow_exception(error_);
+}
+
+std::size_t CommandRunner::report_unsettled(const std::string& last_error) {
+  const std::lock_guard lock(mutex_);
+  if (unsettled_ids_.empty()) return 0;
+  std::string text = "Redis has not taken the " + counted(unsettled_ids_.size(), "verdict") +
+                     " of finished commands; their messages are delivered again when their leases end:";
+  std::size_t shown = 0;
+  for (const std::string& id : unsettled_ids_) {
+    if (shown++ == kUnsettledShown) break;
+    text += ' ' + id_text(id);
+  }
+  if (unsettled_ids_.size() > kUnsettledShown) {
+    text += " and " + std::to_string(unsettled_ids_.size() - kUnsettledShown) + " more";
+  }
+  if (!last_error.empty()) text += "; the last error: " + printable(last_error);
+  std::fprintf(stderr, "dqctl: %s\n", text.c_str());
+  return unsettled_ids_.size();
 }
 
 bool CommandRunner::left_messages() const {

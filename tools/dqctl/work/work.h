@@ -28,6 +28,7 @@ struct WorkOptions {
   std::optional<milliseconds> timeout{};         // default: 30 min; 0: none
   std::optional<milliseconds> later{};           // delay after exit code 75; default: 10 s
   std::optional<milliseconds> dead_retention{};  // unset: dead letters are kept
+  std::optional<milliseconds> stop_timeout{};    // default: 30 s; 0: none
 };
 
 // The verdict for a message after its command has ended.
@@ -61,6 +62,9 @@ class CommandRunner {
   // Writes the summary, after the last command has ended. Throws the error behind should_stop().
   void finish(std::uint64_t stale);
 
+  // Reports the finished commands whose verdicts did not reach Redis, with its last error. Returns their number.
+  std::size_t report_unsettled(const std::string& last_error);
+
   bool left_messages() const;  // dead letters were made, or messages put off and not handled since
 
  private:
@@ -83,7 +87,8 @@ class CommandRunner {
   mutable std::mutex mutex_;  // guards all members below, and the output
   Listing listing_;
   std::uint64_t acked_ = 0, nacked_ = 0, rejected_ = 0, put_off_ = 0, dead_ = 0;
-  std::set<std::string> put_off_ids_{};  // put off, and not handled since
+  std::set<std::string> put_off_ids_{};    // put off, and not handled since
+  std::set<std::string> unsettled_ids_{};  // of commands that have finished, and whose verdicts Redis has not confirmed
   std::exception_ptr error_{};
 };
 
