@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "run.h"
@@ -90,11 +91,11 @@ TEST_CASE("work --stop-timeout: at its end running commands are terminated, and 
 
 TEST_CASE("work --stop-timeout: 0s waits for the commands without a limit, and a shorter stop needs none of it") {
   Work work;
-  for (const char* timeout : {"0s", "1000s"}) {
+  for (const auto& [timeout, number] : {std::pair("0s", SIGTERM), {"1000s", SIGHUP}}) {
     work.send("x");
     Dqctl worker(work.by("echo begun; sleep 2", {"--stop-timeout", timeout}));
     REQUIRE(worker.wait_for("begun"));
-    worker.signal(SIGTERM);
+    worker.signal(number);
     CHECK(worker.wait().code == 0);
   }
   CHECK(work.inspector.counts().totals.acked == 2);

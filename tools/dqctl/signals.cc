@@ -17,16 +17,20 @@ void on_signal(int) { received = 1; }
 }  // namespace
 
 void watch_signals() {
+  handle_signals(on_signal, static_cast<int>(SA_RESETHAND));
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+void handle_signals(void (*handler)(int), int flags) {
   struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_handler = handler;
+  action.sa_flags = flags;
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU}) {
     struct sigaction before {};
     const bool is_known = ::sigaction(number, nullptr, &before) == 0;
     if (number == SIGHUP && is_known && before.sa_handler == SIG_IGN) continue;  // nohup
     ::sigaction(number, &action, nullptr);
   }
-  ::signal(SIGPIPE, SIG_IGN);
 }
 
 bool interrupted() { return received != 0; }

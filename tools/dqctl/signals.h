@@ -7,9 +7,12 @@
 namespace dqctl {
 
 // Installs the handlers; call it first. A second signal of the same kind ends the process at once. A SIGHUP that is
-// ignored, as by nohup, stays so. SIGPIPE is ignored from
-// now on: before exec, a child process must set it back to SIG_DFL.
+// ignored, as by nohup, stays so. SIGPIPE is ignored from now on: before exec, a child process must set it back to
+// SIG_DFL.
 void watch_signals();
+
+// Installs another handler for the same signals.
+void handle_signals(void (*handler)(int), int flags);
 
 // Whether one of these signals arrived.
 bool interrupted();

@@ -42,10 +42,7 @@ void count_signal(int number) {
 
 void count_signals() {
   signals_came = interrupted() ? 1 : 0;
-  struct sigaction action {};
-  action.sa_handler = count_signal;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  handle_signals(count_signal, 0);
 }
 
 void pause_a_step() {
