@@ -87,8 +87,8 @@ class Best {
   Clock::duration took_ = Clock::duration::max();
 };
 
-// Checks the durations of start(), stop() and the destructor of a consumer with this URL. It never connects, so it holds
-// nothing, and stop() does not use its timeout.
+// Checks the durations of start(), stop() and the destructor of a consumer with this URL. It never connects, so it
+// holds nothing, and stop() does not use its timeout.
 void check_returns(const std::string& url, const ConsumerOptions& options = long_timeouts()) {
   CAPTURE(url);
   Best start(kStart), stop(kTimeout), end(0ms);

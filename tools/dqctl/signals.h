@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM, SIGHUP and other signals that would end the process set a flag, which loops test between two steps: so
-// a change is recorded also if the terminal is closed. SIGPIPE is ignored: the write fails instead.
+// SIGINT, SIGTERM, SIGHUP and other signals that would end the process set a flag, which loops test between two steps:
+// so a change is recorded also if the terminal is closed. SIGPIPE is ignored: the write fails instead.
 #pragma once
 
 #include <chrono>

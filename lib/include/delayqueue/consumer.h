@@ -100,10 +100,10 @@ class DELAYQUEUE_EXPORT Consumer {
 
   // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue; this
   // uses no retry. stop() waits for at most `timeout` until running handlers have returned and deliveries are settled,
-  // and sends their verdicts to Redis. It returns within `timeout` even if the server, a Sentinel or a name server never
-  // responds, and at once if it holds no message and is not connected. True: all are settled. False: a handler was still
-  // running, a Delivery was not settled, a verdict did not reach Redis, or Redis did not answer a request that takes
-  // messages; these messages are delivered again when their lease ends.
+  // and sends their verdicts to Redis. It returns within `timeout` even if the server, a Sentinel or a name server
+  // never responds, and at once if it holds no message and is not connected. True: all are settled. False: a handler
+  // was still running, a Delivery was not settled, a verdict did not reach Redis, or Redis did not answer a request
+  // that takes messages; these messages are delivered again when their lease ends.
   //
   // Any thread may call it, also repeatedly: once the consumer has stopped, it returns the first result. In a handler
   // or callback it only requests the stop, and returns false. Do not call it in a signal handler: wait for signals in a
