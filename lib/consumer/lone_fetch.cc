@@ -36,14 +36,15 @@ LoneFetch::Result LoneFetch::fetch(const std::string& id, bool with_headers, End
     }
     redis::Pipeline pipeline(*connection);
     using Stored = redis::Answer<std::vector<std::optional<std::string>>>;
-    const auto headers = with_headers ? std::optional<Stored>(store.headers(pipeline, {id})) : std::nullopt;
-    const Stored body = store.bodies(pipeline, {id});
+    std::vector<Stored> answers;
+    if (with_headers) answers.push_back(store.headers(pipeline, {id}));
+    answers.push_back(store.bodies(pipeline, {id}));
     reads = true;
     begun = Clock::now();
     pipeline.run();
     reads = false;  // what fails from here on is an answer of Redis
-    if (headers) result.headers = std::move(headers->get().at(0));
-    result.body = std::move(body.get().at(0));
+    if (with_headers) result.headers = std::move(answers.front().get().at(0));
+    result.body = std::move(answers.back().get().at(0));
   } catch (const std::bad_alloc&) {
     result.failure = "out of memory";
     result.counts = true;
