@@ -313,6 +313,24 @@ Counts Inspector::counts() {
   return sum;
 }
 
+namespace {
+
+PartitionInfo describe(Partitions& partitions, const PartitionAnswer<store::QueueCounts>& answer) {
+  PartitionInfo one;
+  one.partition = answer.partition;
+  one.sent_to = answer.partition < partitions.layout().partitions();
+  one.slot = partitions.of(answer.partition).endpoint().slot();
+  one.server = answer.server;
+  if (answer.error != nullptr) {
+    one.error = text_of(answer.error);
+  } else {
+    one.counts = counts_of(answer.get());
+  }
+  return one;
+}
+
+}  // namespace
+
 std::vector<PartitionInfo> Inspector::partitions() {
   const auto answers = impl_->partitions().ask_all(ask_counts);
   const store::Layout layout = impl_->partitions().layout().known();
@@ -321,19 +339,36 @@ std::vector<PartitionInfo> Inspector::partitions() {
   } catch (const ReplyError&) {  // the server has answered, so that the number is known
   }
   std::vector<PartitionInfo> all;
-  for (const auto& answer : answers) {
-    PartitionInfo& one = all.emplace_back();
-    one.partition = answer.partition;
-    one.sent_to = answer.partition < layout.partitions;
-    one.slot = impl_->partitions().of(answer.partition).endpoint().slot();
-    one.server = answer.server;
-    if (answer.error != nullptr) {
-      one.error = text_of(answer.error);
-    } else {
-      one.counts = counts_of(answer.get());
-    }
-  }
+  all.reserve(answers.size());
+  for (const auto& answer : answers) all.push_back(describe(impl_->partitions(), answer));
   return all;
+}
+
+std::vector<PartitionInfo> Inspector::find_lost_partitions() {
+  Partitions& partitions = impl_->partitions();
+  const Partitions::Lost lost = partitions.find_lost();
+  std::vector<unsigned> all = lost.uncopied;
+  for (unsigned partition = lost.named.top; partition < lost.whole.top; ++partition) all.push_back(partition);
+  std::sort(all.begin(), all.end());
+  std::map<unsigned, PartitionAnswer<store::QueueCounts>> answers;
+  for (const unsigned partition : all) answers[partition].partition = partition;
+  const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Partitions::Read {
+    const auto asked = ask_counts(pipeline, partitions.of(partition).store());
+    return [&answer = answers[partition], asked](const std::string& server) {
+      answer.value = asked.get();
+      answer.server = server;
+    };
+  };
+  const auto fail = [&](unsigned partition, const std::exception_ptr& error) { answers[partition].error = error; };
+  partitions.exchange(std::move(all), add, fail);
+  std::vector<PartitionInfo> found;
+  for (const auto& one : answers) {
+    PartitionInfo info = describe(partitions, one.second);
+    const Counts& counts = info.counts;
+    const bool empty = counts.pending + counts.ready + counts.unack + counts.retry + counts.dead == 0;
+    if (!empty || !info.error.empty()) found.push_back(std::move(info));
+  }
+  return found;
 }
 
 MessagePage Inspector::list(State state) { return list(state, {}); }

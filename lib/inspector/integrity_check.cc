@@ -171,6 +171,10 @@ const char* to_string(Problem problem) {
       return "invalid_total";
     case Problem::invalid_setting:
       return "invalid_setting";
+    case Problem::lost_layout:
+      return "lost_layout";
+    case Problem::lost_partition:
+      return "lost_partition";
     case Problem::wrong_type:
       return "wrong_type";
     case Problem::expired:
@@ -196,18 +200,23 @@ bool CheckReport::clean() const {
 
 namespace {
 
-// Adds the report of a partition.
-void add(CheckReport& sum, CheckReport report, unsigned partition, std::size_t sample) {
+// Adds what was found and repaired.
+void add(CheckReport& sum, CheckReport report, std::size_t sample) {
   sum.examined += report.examined;
   sum.repaired += report.repaired;
   for (Finding& finding : report.findings) {
     const auto same = [&](const Finding& other) { return other.problem == finding.problem; };
     if (static_cast<std::size_t>(std::count_if(sum.findings.begin(), sum.findings.end(), same)) >= sample) continue;
-    finding.partition = partition;
     sum.findings.push_back(std::move(finding));
   }
   for (const auto& count : report.counts) sum.counts[count.first] += count.second;
+}
+
+// Adds the report of a partition.
+void add(CheckReport& sum, CheckReport report, unsigned partition, std::size_t sample) {
+  for (Finding& finding : report.findings) finding.partition = partition;
   for (const auto& part : report.errors) sum.errors[partition] = part.second;
+  add(sum, std::move(report), sample);
 }
 
 // The set of known queues, which all queues with the prefix share.
@@ -228,10 +237,44 @@ CheckReport check_known_queues(SharedConnection& home) {
   return report;
 }
 
+// Finds a layout that both copies have lost, and partitions with messages that no copy names: clients that start now
+// use none of these partitions. Later calls of `partitions` know the whole layout.
+CheckReport check_layout(Partitions& partitions, const CheckOptions& options) {
+  const Partitions::Lost lost = partitions.find_lost();
+  CheckReport report;
+  if (lost.is_layout()) {
+    const std::string& key = partitions.home().store().keys().settings;
+    const unsigned first = lost.named.top, last = lost.whole.top - 1;
+    const std::string beyond =
+        first > last    ? "the last number of partitions that was set, " + std::to_string(lost.whole.partitions)
+        : first == last ? "partition " + std::to_string(last)
+                        : "partitions " + std::to_string(first) + " to " + std::to_string(last);
+    if (options.repair) partitions.layout().restore();
+    report.findings.push_back({Problem::lost_layout, key,
+                               "partitions 0 and 1 have lost the layout of the queue: their copies do not name " +
+                                   beyond + (first > last ? "" : ", whose messages are delivered to no new consumer"),
+                               "both copies are written again", options.repair});
+  }
+  for (const unsigned partition : lost.uncopied) {
+    const store::Keys& keys = partitions.of(partition).store().keys();
+    Finding finding{Problem::lost_partition, keys.base};
+    finding.description = "has messages, but no copy of the layout names this partition: no consumer serves it";
+    finding.repair = "none, it may be data of another program: if it belongs to this queue, set the field top of " +
+                     keys.settings + " to " + std::to_string(partition + 1) + ", and repair it then";
+    finding.partition = partition;
+    report.findings.push_back(std::move(finding));
+  }
+  if (lost.is_layout()) report.counts[Problem::lost_layout] = 1;
+  if (!lost.uncopied.empty()) report.counts[Problem::lost_partition] = lost.uncopied.size();
+  if (lost.is_layout() && options.repair) report.repaired = 1;
+  return report;
+}
+
 }  // namespace
 
 CheckReport check_partitions(Partitions& partitions, const CheckOptions& options) {
-  const std::vector<unsigned> all = partitions.all();
+  const CheckReport of_layout = check_layout(partitions, options);
+  const std::vector<unsigned> all = partitions.all(options.repair ? LostCopies::restore : LostCopies::leave);
   CheckReport sum = check_known_queues(partitions.of(0));
   std::exception_ptr error;
   std::size_t failed = 0;
@@ -257,6 +300,7 @@ CheckReport check_partitions(Partitions& partitions, const CheckOptions& options
     before = last;
   }
   if (failed == all.size()) std::rethrow_exception(error);
+  add(sum, of_layout, options.sample);
   return sum;
 }
 

@@ -22,7 +22,7 @@
 
 namespace delayqueue {
 
-// Checks each partition. One that cannot be examined is part of the report, unless there is no other.
+// Checks the layout and each partition. One that cannot be examined is part of the report, unless there is no other.
 CheckReport check_partitions(Partitions& partitions, const CheckOptions& options);
 
 // One object runs one check of one partition.

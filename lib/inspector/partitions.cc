@@ -28,10 +28,10 @@ SharedConnection& Partitions::of(unsigned partition) {
   return *connection;
 }
 
-std::vector<unsigned> Partitions::all() {
+std::vector<unsigned> Partitions::all(LostCopies lost) {
   check_only();
   if (only_) return {*only_};
-  layout_.read(lost_);
+  layout_.read(lost);
   read_ = true;
   std::vector<unsigned> partitions(layout_.known().top);
   std::iota(partitions.begin(), partitions.end(), 0U);
@@ -45,7 +45,7 @@ unsigned Partitions::top() {
 
 void Partitions::check_only() {
   if (!only_ || *only_ < layout_.known().top) return;
-  const bool complete = layout_.read(lost_);
+  const bool complete = layout_.read(LostCopies::leave);
   const unsigned top = layout_.known().top;
   if (*only_ < top) return;
   const std::string queue = redis::escaped(home_.endpoint().queue());
@@ -208,6 +208,17 @@ std::vector<unsigned> Partitions::probe(Probe which) {
   }
   if (error != nullptr) std::rethrow_exception(error);
   return layout_.probe(all);
+}
+
+// The two copies are read again after the others: a number that is set meanwhile is in them first.
+Partitions::Lost Partitions::find_lost() {
+  if (only_) return {};
+  std::vector<unsigned> uncopied = probe(Probe::reachable);
+  if (!layout_.read(LostCopies::leave)) return {};
+  Lost lost{layout_.named(), layout_.known(), {}};
+  std::copy_if(uncopied.begin(), uncopied.end(), std::back_inserter(lost.uncopied),
+               [&](unsigned partition) { return partition >= lost.whole.top; });
+  return lost;
 }
 
 }  // namespace delayqueue

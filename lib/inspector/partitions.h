@@ -53,11 +53,13 @@ class Partitions {
   // The partition of InspectorOptions; unset: calls concern the whole queue.
   std::optional<unsigned> only() const { return only_; }
 
-  // Throws std::invalid_argument if the queue does not have that partition. All calls below do this, too.
+  // Throws std::invalid_argument if the queue does not have that partition. All calls below do this, too. Changes no
+  // copy of the layout.
   void check_only();
 
   // The partitions that a call for the whole queue concerns, as the copies of the layout tell now.
-  std::vector<unsigned> all();
+  std::vector<unsigned> all() { return all(lost_); }
+  std::vector<unsigned> all(LostCopies lost);
 
   // Their number, as the copies told when this object last read them. Reads them if it never did.
   unsigned top();
@@ -147,6 +149,16 @@ class Partitions {
   // without rights for other partitions finds none.
   enum class Probe { complete, reachable };
   std::vector<unsigned> probe(Probe which);
+
+  // What the copies of the layout in partitions 0 and 1 have lost, as those of all partitions and what this object has
+  // read before tell. Changes none. Nothing if one of the two cannot be read, or for only().
+  struct Lost {
+    store::Layout named{}, whole{};    // by the copies of partitions 0 and 1; with all others
+    std::vector<unsigned> uncopied{};  // beyond the whole: have messages, but no copy
+
+    bool is_layout() const { return store::merged(named, whole) != named; }
+  };
+  Lost find_lost();
 
  private:
   std::vector<unsigned> further(std::size_t asked);

@@ -466,9 +466,7 @@ void QueueAdmin::unlock(const std::string& holder) {
 CheckReport QueueAdmin::check(const CheckOptions& options) {
   check_at_least("recheck_after", options.recheck_after, milliseconds(0));
   check_retries(options.retries);
-  Partitions& partitions = impl_->partitions();
-  if (!partitions.only()) partitions.probe(Partitions::Probe::reachable);
-  return check_partitions(partitions, options);
+  return check_partitions(impl_->partitions(), options);
 }
 
 }  // namespace delayqueue

@@ -26,6 +26,15 @@ store::Layout LayoutKeeper::known() const {
   return known_;
 }
 
+store::Layout LayoutKeeper::named() const {
+  const std::lock_guard lock(mutex_);
+  store::Layout named;
+  for (const auto& [partition, copy] : copies_) {
+    if (partition < homes()) named = store::merged(named, copy);
+  }
+  return named;
+}
+
 bool LayoutKeeper::read(LostCopies lost) {
   bool complete = true;
   std::exception_ptr home_error;
@@ -80,6 +89,10 @@ void LayoutKeeper::copy_to(unsigned partition, Connection& connection) {
   if (is_behind(partition)) update(partition, known(), connection);
 }
 
+void LayoutKeeper::restore() {
+  for (unsigned partition = 0; partition < homes(); ++partition) copy_to(partition);
+}
+
 void LayoutKeeper::check(unsigned partitions) const {
   if (!store::is_partition_count(partitions)) {
     throw std::invalid_argument("partitions: " + std::to_string(partitions) + "; expected a power of two from 1 to " +
@@ -109,9 +122,6 @@ store::Layout LayoutKeeper::set(unsigned partitions) {
 std::vector<unsigned> LayoutKeeper::probe(const std::vector<std::optional<store::Examined>>& all) {
   for (unsigned partition = 0; partition < all.size(); ++partition) {
     if (all[partition]) remember(partition, all[partition]->copy);
-  }
-  for (unsigned partition = 0; partition < homes(); ++partition) {
-    if (all[partition]) copy_to(partition);
   }
   std::vector<unsigned> used;
   for (unsigned partition = known().top; partition < all.size(); ++partition) {  // top is above all that have a copy

@@ -377,6 +377,50 @@ TEST_CASE("partitions: stuck reports one that is not served while others are") {
   CHECK_FALSE(has(texts, "partition 2: "));
 }
 
+TEST_CASE("partitions: stuck and doctor report those that the layout has lost, and only doctor --repair --yes writes") {
+  Partitioned queue(8);
+  queue.to.send(0);
+  queue.to.send(3, "x", 1h);
+  const std::string id = queue.to.send(5);
+  redis().cmd({"HSET", queue.to.keys(5).settings, "generation", "1000", "partitions", "8", "top", "8"});
+  for (const unsigned partition : {0U, 1U}) redis().cmd({"DEL", queue.to.keys(partition).settings});
+  const auto changes = [] { return test::info("persistence", "rdb_changes_since_last_save"); };
+  const std::string before = changes();
+  const json stuck = json_of({"stuck", queue.name, "--look", "1ms"}, 5);
+  REQUIRE(stuck.at("findings").size() == 1);
+  CHECK(stuck.at("findings")[0].at("kind") == "lost_partitions");
+  CHECK(stuck.at("findings")[0].at("count") == 2);
+  CHECK(stuck.at("level") == "critical");
+  CHECK(has(run({"stuck", "--look", "1ms"}).out, "2 messages are in 2 partitions, from 3 to 5"));
+  for (const std::vector<std::string>& read :
+       std::vector<std::vector<std::string>>{{"stats", queue.name},
+                                             {"ls", queue.name, "--state", "ready"},
+                                             {"partitions", queue.name},
+                                             {"find", "no such text"},
+                                             {"show", queue.name, id},
+                                             {"reasons", queue.name},
+                                             {"workers", queue.name},
+                                             {"metrics"},
+                                             {"queues"},
+                                             {"actions", queue.name},
+                                             {"export", queue.name},
+                                             {"purge", queue.name, "--state", "pending", "--all"},
+                                             {"redrive", queue.name, "--all"},
+                                             {"doctor", queue.name, "--settle", "1ms"},
+                                             {"doctor", queue.name, "--settle", "1ms", "--repair"}}) {
+    const Ran ran = run(read);
+    CHECK_MESSAGE(changes() == before, read.front() << ran.err);
+    CHECK_MESSAGE(ran.code != 2, read.front() << ran.err);
+  }
+  const Ran doctor = run({"doctor", queue.name, "--settle", "1ms"});
+  CHECK(doctor.code == 5);
+  CHECK(has(doctor.out, "1x lost_layout\n  what    partitions 0 and 1 have lost the layout"));
+  CHECK(run({"doctor", queue.name, "--settle", "1ms", "--repair", "--yes"}).code == 0);
+  CHECK(delayqueue::Inspector(queue.url, queue.name).counts().ready == 2);
+  CHECK(run({"stuck", queue.name, "--look", "1ms"}).code == 0);
+  CHECK(run({"doctor", queue.name, "--settle", "1ms"}).code == 0);
+}
+
 TEST_CASE("partitions: in a Cluster doctor and --set warn that one master that is away stops all of them") {
   test::ClusterOptions options;
   options.node.arguments = {"--appendonly", "yes"};

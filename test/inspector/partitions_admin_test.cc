@@ -114,7 +114,7 @@ TEST_CASE("partitions: restoring messages of a queue with more partitions raises
   const std::string url = other_server.url();
   test::Redis other(other_server.socket());
   other.cmd({"SET", queue.to.keys(1).settings, "something else"});
-  CHECK(has(thrown([&] { return QueueAdmin(url, queue.name).restore({message}); }), "WRONGTYPE"));
+  CHECK(has(thrown([&] { return QueueAdmin(url, queue.name).restore({message}); }), "is no hash"));
   CHECK(other.cmd({"EXISTS", queue.to.keys(6).bodies + id, queue.to.keys(0).bodies + id}) == 0);
   other.cmd({"DEL", queue.to.keys(1).settings});
   CHECK(QueueAdmin(url, queue.name).restore({message}).front().created);
@@ -274,16 +274,93 @@ TEST_CASE("partitions: the integrity check examines the others when one cannot b
   CHECK(has(thrown([&] { return QueueAdmin(queue.url, queue.name, queue.only(2)).check(options); }), "format \"2\""));
 }
 
-TEST_CASE("partitions: the integrity check looks for those that both copies of the layout have lost, and raises top") {
-  Partitioned queue(32);
-  const std::string id = queue.to.send(20);
-  redis().cmd({"HSET", queue.to.keys(20).settings, "generation", "1000", "partitions", "32", "top", "32"});
-  for (const unsigned partition : {0U, 1U}) redis().cmd({"DEL", queue.to.keys(partition).settings});
+// A queue whose layout both copies have lost; partition 20 has a copy, and a message.
+struct LostLayout : Partitioned {
+  LostLayout() : Partitioned(32) {
+    redis().cmd({"HSET", to.keys(20).settings, "generation", "1000", "partitions", "32", "top", "32"});
+    lose();
+  }
+
+  void lose() {
+    for (const unsigned partition : {0U, 1U}) redis().cmd({"DEL", to.keys(partition).settings});
+  }
+  static std::string changes() { return test::info("persistence", "rdb_changes_since_last_save"); }
+  CheckReport check(bool repair) const {
+    CheckOptions options;
+    options.recheck_after = 0ms;
+    options.repair = repair;
+    return QueueAdmin(url, name).check(options);
+  }
+
+  std::string id = to.send(20);
+};
+
+TEST_CASE("partitions: the integrity check reports a layout that both copies have lost, and only a repair writes it") {
+  LostLayout queue;
   CHECK(Inspector(queue.url, queue.name).counts().ready == 0);
-  QueueAdmin fresh(queue.url, queue.name);
-  CHECK(fresh.check({}).clean());
+  const std::string before = queue.changes();
+  CheckReport report = queue.check(false);
+  CHECK(queue.changes() == before);
+  CHECK_FALSE(report.clean());
+  CHECK(report.counts == std::map<Problem, std::uint64_t>{{Problem::lost_layout, 1}});
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].id == queue.to.keys(0).settings);
+  CHECK(has(report.findings[0].description, "do not name partitions 1 to 31"));
+  CHECK_FALSE(report.findings[0].repaired);
+  CHECK(Inspector(queue.url, queue.name).counts().ready == 0);
+  report = queue.check(true);
+  CHECK(report.repaired == 1);
+  CHECK(report.findings[0].repaired);
   CHECK(Inspector(queue.url, queue.name).counts().ready == 1);
-  CHECK(Inspector(queue.url, queue.name).find(id)->partition == 20);
+  CHECK(Inspector(queue.url, queue.name).find(queue.id)->partition == 20);
+  CHECK(queue.check(false).counts.empty());
+}
+
+TEST_CASE("partitions: the integrity check examines those that the layout has lost, and a QueueAdmin that knows it") {
+  LostLayout queue;
+  redis().cmd({"LREM", queue.to.keys(20).ready, "0", queue.id});
+  CHECK(queue.check(false).counts ==
+        std::map<Problem, std::uint64_t>{{Problem::lost_layout, 1}, {Problem::stranded, 1}});
+  redis().cmd({"DEL", queue.to.keys(20).settings});
+  CheckOptions options;
+  options.recheck_after = 0ms;
+  CHECK(queue.admin.check(options).counts.at(Problem::lost_layout) == 1);  // it has set the number
+  CHECK(queue.check(false).counts.count(Problem::lost_layout) == 0);
+}
+
+TEST_CASE("partitions: the integrity check reports an older number in both copies, and no loss of one copy") {
+  LostLayout queue;
+  for (const unsigned partition : {0U, 1U}) {
+    redis().cmd({"HSET", queue.to.keys(partition).settings, "generation", "900", "partitions", "16", "top", "32"});
+  }
+  const CheckReport report = queue.check(false);
+  REQUIRE(report.counts == std::map<Problem, std::uint64_t>{{Problem::lost_layout, 1}});
+  CHECK(has(report.findings[0].description, "do not name the last number of partitions that was set, 32"));
+  queue.check(true);
+  CHECK(hash_field(queue.to.keys(1).settings, "partitions") == "32");
+  redis().cmd({"DEL", queue.to.keys(0).settings});
+  CHECK(queue.check(false).counts.empty());
+  CHECK(redis().cmd({"EXISTS", queue.to.keys(0).settings}) == 0);
+  CHECK(QueueAdmin(queue.url, queue.name, queue.only(20)).check({}).clean());
+  CHECK(redis().cmd({"EXISTS", queue.to.keys(0).settings}) == 0);
+}
+
+TEST_CASE("partitions: the integrity check reports one with messages that no copy names, and leaves it to a person") {
+  Partitioned queue(4);
+  queue.to.send(9);
+  QueueAdmin admin(queue.url, queue.name);
+  CheckOptions options;
+  options.recheck_after = 0ms;
+  options.repair = true;
+  const CheckReport report = admin.check(options);
+  REQUIRE(report.counts == std::map<Problem, std::uint64_t>{{Problem::lost_partition, 1}});
+  CHECK(report.repaired == 0);
+  CHECK(report.findings[0].partition == 9);
+  CHECK(report.findings[0].id == queue.to.keys(9).base);
+  CHECK(has(report.findings[0].repair, "set the field top of " + queue.to.keys(9).settings + " to 10"));
+  redis().cmd({"HSET", queue.to.keys(9).settings, "top", "10"});  // as the finding says
+  CHECK(admin.check(options).counts == std::map<Problem, std::uint64_t>{{Problem::lost_layout, 1}});
+  CHECK(Inspector(queue.url, queue.name).counts().ready == 1);
 }
 
 TEST_CASE("partitions: a user without rights to them checks a queue that has one") {

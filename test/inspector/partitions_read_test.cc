@@ -378,6 +378,31 @@ TEST_CASE("partitions: the cursor of a partition that is not there, and one for 
   CHECK(error(queue.inspector, "p1.3120") == "nothing");
 }
 
+TEST_CASE("partitions: those with messages that the layout has lost are found, with their counts; nothing is changed") {
+  Partitioned queue(8);
+  CHECK(queue.inspector.find_lost_partitions().empty());
+  queue.to.send(5);
+  queue.to.send(6, "later", 1h);
+  queue.to.send(100);
+  redis().cmd({"HSET", queue.to.keys(5).settings, "generation", "1000", "partitions", "8", "top", "8"});
+  for (const unsigned partition : {0U, 1U}) redis().cmd({"DEL", queue.to.keys(partition).settings});
+  Inspector fresh(queue.url, queue.name);
+  CHECK(fresh.counts().ready == 0);
+  for (int i = 0; i < 2; ++i) {  // it knows the layout from the first time on
+    const std::vector<PartitionInfo> lost = fresh.find_lost_partitions();
+    REQUIRE(lost.size() == 3);
+    CHECK(lost[0].partition == 5);
+    CHECK(lost[0].counts.ready == 1);
+    CHECK(lost[0].sent_to);
+    CHECK(lost[1].counts.pending == 1);
+    CHECK(lost[2].partition == 100);
+    CHECK_FALSE(lost[2].sent_to);
+  }
+  CHECK(redis().cmd({"EXISTS", queue.to.keys(0).settings, queue.to.keys(1).settings}) == 0);
+  CHECK(Inspector(queue.url, queue.name, queue.only(0)).find_lost_partitions().empty());
+  CHECK(reads_of([&] { static_cast<void>(fresh.find_lost_partitions()); }) < 100);
+}
+
 TEST_CASE("partitions: a message that a program older than partitions has sent is found in partition 0") {
   Partitioned queue(4);
   queue.to.send(0);

@@ -302,6 +302,10 @@ TEST_CASE("layout: a partition that both copies have lost is found by its keys, 
   LayoutKeeper other = all.client();
   CHECK(other.probe(all.examined()).empty());
   CHECK(other.known() == set);
+  CHECK(other.named() == Layout());
+  CHECK(all.fresh() == Layout());
+  other.restore();
+  CHECK(other.named() == set);
   CHECK(all.fresh() == set);
 }
 

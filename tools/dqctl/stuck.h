@@ -38,7 +38,7 @@ std::optional<Pace> pace_between(const delayqueue::Counts& before, const delayqu
 
 struct StuckFinding {
   const char* kind = "";  // due, lease_ended, not_taken, slow, backlog, held, silent, paused, hot_retries,
-                          // no_body, dead
+                          // no_body, dead, lost_partitions
   Level level = Level::ok;
   std::uint64_t count = 0;
   std::optional<milliseconds> age{};

@@ -16,7 +16,8 @@ using delayqueue::State;
 
 constexpr std::size_t kSampled = 1000;  // of each state
 constexpr std::size_t kReasonBytes = 200;
-constexpr std::size_t kRunning = 100;  // messages with long running handlers
+constexpr std::chrono::seconds kLongestSearch{5};  // for partitions that the layouts of all queues have lost
+constexpr std::size_t kRunning = 100;              // messages with long running handlers
 
 MessagePage page_of(Inspector& inspector, State state, std::size_t limit) {
   delayqueue::ListOptions options;
@@ -104,13 +105,42 @@ void find_running(Inspector& inspector, StuckReading& reading, const StuckOption
   }
 }
 
-void read_first(Context& context, StuckReading& reading, std::optional<int> hot) {
-  context.counts(reading.queue);  // throws if the queue does not exist
+// The layout has lost these partitions, and no client has written it again between the readings.
+void find_lost(Inspector& inspector, StuckReading& reading) {
+  const auto lost = inspector.find_lost_partitions();
+  if (lost.empty()) return;
+  StuckFinding finding;
+  finding.kind = "lost_partitions";
+  finding.level = Level::critical;
+  for (const delayqueue::PartitionInfo& one : lost) {
+    finding.count += one.counts.pending + one.counts.ready + one.counts.unack + one.counts.retry + one.counts.dead;
+  }
+  const unsigned first = lost.front().partition, last = lost.back().partition;
+  finding.what = counted(finding.count, "message", "is", "are") + " in " +
+                 (lost.size() == 1 ? "partition " + std::to_string(first)
+                                   : std::to_string(lost.size()) + " partitions, from " + std::to_string(first) +
+                                         " to " + std::to_string(last)) +
+                 ", which clients that start now leave out";
+  finding.why = "partitions 0 and 1 have lost the layout of the queue, for example in a failover or an eviction";
+  finding.todo = command_text("doctor", {reading.queue}) + " tells what a repair does";
+  reading.unserved.push_back(std::move(finding));
+}
+
+// looking: how long the search for lost partitions took so far. A server that does not answer delays it; so of many
+// queues it ends early, and of one it is always done.
+void read_first(Context& context, StuckReading& reading, std::optional<int> hot, milliseconds& looking) {
   Inspector& inspector = context.inspector(reading.queue);
+  if (looking < kLongestSearch) {
+    const auto begin = std::chrono::steady_clock::now();
+    reading.has_lost = !inspector.find_lost_partitions().empty();
+    looking += std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
+  }
+  context.counts(reading.queue);  // throws if the queue does not exist
   reading.evidence.before = read_state(inspector);
   take_sample(inspector, reading, hot);
   const auto& counts = reading.evidence.before.counts;
-  reading.something_waits = counts.ready + counts.retry + counts.due + counts.overdue + counts.dead > 0 ||
+  reading.something_waits = reading.has_lost ||
+                            counts.ready + counts.retry + counts.due + counts.overdue + counts.dead > 0 ||
                             !reading.evidence.sample.without_body.empty() || !reading.held.empty();
   if (counts.partitions > 1) reading.partitions = inspector.partitions();
 }
@@ -154,6 +184,7 @@ void read_second(Context& context, StuckReading& reading, const StuckOptions& op
   reading.evidence.now = read_state(inspector);
   find_running(inspector, reading, options);
   find_unserved(context, reading, options);
+  if (reading.has_lost) find_lost(inspector, reading);
 }
 
 Object finding_object(const StuckFinding& finding) {
@@ -173,11 +204,12 @@ std::vector<StuckReading> read_stuck(Context& context, const std::vector<std::st
                                      const StuckOptions& options) {
   std::vector<StuckReading> readings;
   bool something_waits = false;
+  milliseconds looking{0};
   for (const std::string& queue : queues) {
     if (interrupted()) break;
     readings.emplace_back().queue = queue;
     StuckReading& reading = readings.back();
-    reading.error = read_row(context, [&] { read_first(context, reading, options.hot); });
+    reading.error = read_row(context, [&] { read_first(context, reading, options.hot, looking); });
     something_waits = something_waits || reading.something_waits;
   }
   if (something_waits) sleep_for(*options.interval);

@@ -22,7 +22,9 @@ struct StuckReading {
   std::map<std::string, int> held{};  // ids held at the first reading, with their deliveries
   bool something_waits = false;
   std::vector<delayqueue::PartitionInfo> partitions{};  // at the first reading; empty: the queue has one
-  std::vector<StuckFinding> unserved{};                 // findings of partitions that are not served while others are
+  std::vector<StuckFinding> unserved{};                 // findings of partitions that are not served while others are,
+                                                        // or that the layout has lost
+  bool has_lost = false;                                // such ones at the first reading
   std::optional<RowError> error{};
 };
 

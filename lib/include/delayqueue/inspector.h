@@ -95,6 +95,12 @@ class DELAYQUEUE_EXPORT Inspector {
   // Each partition with its counts, or why it cannot be read. Throws only if their number cannot be read.
   [[nodiscard]] std::vector<PartitionInfo> partitions();
 
+  // The partitions that have messages, and that the copies of the layout in partitions 0 and 1 do not name: they have
+  // lost it, so clients that start now leave these partitions out; QueueAdmin::check repairs that. From then on this
+  // Inspector knows those that another copy names. Looks for keys of all 255 further partitions that a queue can have.
+  // Empty also if one of the two copies cannot be read, or for a user without rights for other partitions.
+  [[nodiscard]] std::vector<PartitionInfo> find_lost_partitions();
+
   // Returns a message in partition 0 that was sent after the number of partitions was set, either by a program older
   // than partitions, or with a UUID of version 7 that the caller chose. Unset: there is none among the first 1,000 of
   // each state. A consumer older than partitions leaves no trace.

@@ -27,6 +27,8 @@ enum class Problem {
   foreign,            // an id that is not a UUID: another program wrote it
   invalid_total,      // a statistic with an invalid value or an unknown name; no call fails because of it
   invalid_setting,    // a layout or pause with a value that no client writes: it counts as absent
+  lost_layout,        // partitions 0 and 1 have lost the layout: clients that start now leave out other partitions
+  lost_partition,     // messages in a partition that no copy of the layout names. No repair adds it
   wrong_type,         // a key of the queue has another type: another program uses it
   invalid_headers,    // headers that cannot be read: the message is delivered without. No repair removes them
   expired,            // the payload is missing, as after the end of a TTL: the message cannot be delivered
@@ -41,7 +43,7 @@ DELAYQUEUE_EXPORT const char* to_string(Problem problem);
 // One problem of one message or key.
 struct Finding {
   Problem problem{};
-  std::string id{};           // the message; for wrong_type the key
+  std::string id{};           // the message; for wrong_type and lost_layout the key; for lost_partition its base
   std::string description{};  // what is wrong, in words
   std::string repair{};       // what a repair does, or what an operator should do
   bool repaired = false;
