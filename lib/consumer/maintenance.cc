@@ -55,32 +55,29 @@ void Maintenance::trim(RoundTrip& round_trip, const store::Store& store, std::op
 
 void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Store& store) {
   if (metadata_.empty()) {
-    scan_metadata(round_trip, store, store.keys().attempts, attempts_cursor_);
-    scan_metadata(round_trip, store, store.keys().reason, reasons_cursor_);
-    scan_metadata(round_trip, store, store.keys().headers, headers_cursor_);
+    sample_metadata(round_trip, store, store.keys().attempts);
+    sample_metadata(round_trip, store, store.keys().reason);
+    sample_metadata(round_trip, store, store.keys().headers);
     return;
   }
   const auto some = static_cast<std::ptrdiff_t>(std::min(metadata_.size(), store::kBatch));
   const auto answer =
       store.delete_orphaned_metadata(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
-  // Go workers leave the headers of all messages that they acknowledge: the search must keep pace with them.
+  // Go workers leave the headers of all messages that they acknowledge: the samples must keep pace with them.
   round_trip.expect(answer, [this, examined = static_cast<std::size_t>(some)](const auto& deleted) {
     try {
       if (2 * deleted.get() >= examined) metadata_due_ = Clock::time_point();
-    } catch (const ReplyError&) {  // the next search tries again; no message depends on it
+    } catch (const ReplyError&) {  // the next sample tries again; no message depends on it
     }
   });
   metadata_.erase(metadata_.begin(), metadata_.begin() + some);
   if (!metadata_.empty()) metadata_due_ = Clock::time_point();
 }
 
-void Maintenance::scan_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key,
-                                std::string& cursor) {
-  const auto answer = store.scan_metadata(round_trip.pipeline(), key, cursor);
-  round_trip.expect(answer, [this, &cursor](const auto& found) {
-    auto [next, ids] = found.get();
-    cursor = next;
-    // HSCAN of a small hash returns all of it and ignores COUNT.
+void Maintenance::sample_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key) {
+  const auto answer = store.sample_metadata(round_trip.pipeline(), key);
+  round_trip.expect(answer, [this](const auto& sampled) {
+    const std::vector<std::string> ids = sampled.get();
     metadata_.insert(metadata_.end(), ids.begin(), ids.end());
     if (!metadata_.empty()) metadata_due_ = Clock::time_point();
   });

@@ -1,6 +1,7 @@
 // Periodic work on a queue; each of its consumers does it. Deletes garbage, trims the dead letters, deletes the
-// metadata of messages that are gone, and removes the TTL of the bodies of new dead letters. Each step is bounded; if
-// more is left, the next step follows at once. Used by the consumer's thread only.
+// metadata of messages that are gone and values that are too long for metadata, and removes the TTL of the bodies of
+// new dead letters. Each step is bounded; if more is left, the next step follows at once. Used by the consumer's thread
+// only.
 #pragma once
 
 #include "consumer/round_trip.h"
@@ -26,7 +27,7 @@ class Maintenance {
     milliseconds interval{2000};     // between two samples of garbage, and two trims to dead_limit
     milliseconds dead_retention{0};  // older dead letters are deleted
     std::uint64_t dead_limit = 0;    // most dead letters to keep; 0: no limit
-    milliseconds seldom{10'000};     // between two trims to dead_retention, and two searches for metadata
+    milliseconds seldom{10'000};     // between two trims to dead_retention, and two samples of metadata
   };
 
   // `trimmed` is called with the number of dead letters that were deleted, if there were any.
@@ -53,17 +54,14 @@ class Maintenance {
   void trim(RoundTrip& round_trip, const store::Store& store, std::optional<milliseconds> older_than,
             std::int64_t leave);
   void clean_metadata(RoundTrip& round_trip, const store::Store& store);
-  void scan_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key, std::string& cursor);
+  void sample_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key);
 
   const Rules rules_;
   const std::function<void(std::size_t)> trimmed_;
   Clock::time_point garbage_due_, trim_due_, metadata_due_;
   std::vector<std::string> to_persist_;  // ids of dead letters whose bodies still have a TTL
   std::vector<std::string> garbage_;     // to be deleted
-  std::vector<std::string> metadata_;    // ids of metadata, to be removed if their messages are gone
-  std::string attempts_cursor_ = "0";
-  std::string reasons_cursor_ = "0";
-  std::string headers_cursor_ = "0";
+  std::vector<std::string> metadata_;    // ids of metadata, which goes if their messages are gone
 };
 
 }  // namespace delayqueue

@@ -72,25 +72,20 @@ bool Registration::is_due(const RoundTrip& round_trip) const {
 void Registration::add(RoundTrip& round_trip, const ConsumerActivity& activity) {
   store::ConsumerEntry entry = partition_.queue.profile;
   activity.write_to(entry);
-  const auto answer = store::register_consumer(round_trip.pipeline(), partition_.keys(), partition_.queue.consumer,
-                                               store::lines_of(entry),
-                                               store::kMissedWrites * interval_ + store::kRegistryGrace, cursor_);
-  round_trip.expect(
-      answer, [this, where = round_trip.pipeline().where()](const auto& registered) { finish(registered, where); });
+  const auto answer =
+      store::register_consumer(round_trip.pipeline(), partition_.keys(), partition_.queue.consumer,
+                               store::lines_of(entry), store::kMissedWrites * interval_ + store::kRegistryGrace);
+  round_trip.expect(answer,
+                    [this, where = round_trip.pipeline().where()](const auto& written) { finish(written, where); });
   due_ = Clock::now() + interval_;
   written_ = true;
 }
 
-void Registration::finish(const store::Answer<store::Registered>& answer, const std::string& where) {
+void Registration::finish(const store::Answer<bool>& written, const std::string& where) {
   try {
-    const store::Registered registered = answer.get();
-    cursor_ = registered.cursor;
-    if (!registered.written) {
-      return failed("there are " + std::to_string(store::kMostConsumers) + " others", where);
-    }
+    if (!written.get()) return failed("there are " + std::to_string(store::kMostConsumers) + " others", where);
     failed_ = false;
   } catch (const ReplyError& e) {
-    cursor_ = "0";
     failed(e.what(), where);
   }
 }

@@ -59,13 +59,12 @@ class Registration {
   void leave() { due_ = {}; }
 
  private:
-  void finish(const store::Answer<store::Registered>& answer, const std::string& where);
+  void finish(const store::Answer<bool>& written, const std::string& where);
   void failed(const std::string& why, const std::string& where);
 
   ServedPartition& partition_;
   const milliseconds interval_;
   Clock::time_point due_;
-  std::string cursor_ = "0";
   bool written_ = false;
   bool failed_ = false;  // the last time
 };

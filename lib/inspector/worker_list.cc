@@ -5,25 +5,34 @@
 #include "store/registry.h"
 
 #include <algorithm>
-#include <map>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 namespace delayqueue {
 namespace {
 
+constexpr std::size_t kReadAtOnce = 100;  // entries of at most store::kLongestValue
+
+Worker damaged(std::string_view name) {
+  Worker worker;
+  worker.consumer = store::cut(name);
+  worker.damaged = true;
+  return worker;
+}
+
 // Unset: the entry has ended.
 std::optional<Worker> worker_of(const std::string& id, const std::string& value, std::int64_t now_us) {
+  auto entry = store::entry_of(value);
+  if (!entry) return damaged(id);
+  if (entry->ends_us <= now_us) return std::nullopt;
   Worker worker;
   worker.consumer = id;
-  auto entry = store::entry_of(value);
-  if (!entry || !store::is_id(id)) {
-    worker.damaged = true;
-    return worker;
-  }
-  if (entry->ends_us <= now_us) return std::nullopt;
   worker.name = std::move(entry->name);
   worker.host = std::move(entry->host);
   worker.pid = entry->pid;
@@ -42,31 +51,62 @@ std::optional<Worker> worker_of(const std::string& id, const std::string& value,
   return worker;
 }
 
+// The workers of some entries. A value of a length that no consumer writes is not read.
+std::vector<Worker> read_entries(redis::Connection& connection, const store::Keys& keys,
+                                 const std::vector<std::string>& ids) {
+  redis::Pipeline measuring(connection);
+  std::vector<store::Answer<std::size_t>> lengths;
+  lengths.reserve(ids.size());
+  for (const std::string& id : ids) lengths.push_back(store::entry_length(measuring, keys, id));
+  measuring.run();
+  std::vector<Worker> workers;
+  std::vector<std::string> readable;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (lengths[i].get() > store::kLongestValue) {
+      workers.push_back(damaged(ids[i]));
+    } else {
+      readable.push_back(ids[i]);
+    }
+  }
+  if (readable.empty()) return workers;
+  redis::Pipeline reading(connection);
+  const auto answer = store::entries(reading, keys, readable);
+  reading.command("TIME");
+  reading.run();
+  const auto values = answer.get();
+  const std::int64_t now_us = delayqueue::time_of(reading.reply(1)).count();
+  for (std::size_t i = 0; i < std::min(values.size(), readable.size()); ++i) {
+    if (!values[i]) continue;
+    if (auto worker = worker_of(readable[i], *values[i], now_us)) workers.push_back(std::move(*worker));
+  }
+  return workers;
+}
+
 }  // namespace
 
 // In steps, since the registry may be of any size. More than kMostConsumers entries are not of this library.
 std::vector<Worker> read_workers(SharedConnection& home) {
-  std::map<std::string, Worker> by_id;  // a step may return an entry again
-  std::string cursor = "0";
-  do {
-    home.with_connection([&](redis::Connection& connection) {
-      redis::Pipeline pipeline(connection);
-      const auto answer = store::scan_consumers(pipeline, home.store().keys(), cursor);
-      pipeline.command("TIME");
-      pipeline.run();
-      const store::ScannedConsumers step = answer.get();
-      const std::int64_t now_us = delayqueue::time_of(pipeline.reply(1)).count();
-      for (const auto& [id, value] : step.entries) {
-        if (auto worker = worker_of(id, value, now_us)) by_id.insert_or_assign(id, std::move(*worker));
-      }
-      cursor = step.cursor;
-    });
-  } while (cursor != "0" && by_id.size() < store::kMostConsumers);
+  const store::Keys& keys = home.store().keys();
+  const std::vector<std::string> names =
+      home.ask([&](redis::Pipeline& pipeline) { return store::consumer_names(pipeline, keys); });
   std::vector<Worker> workers;
-  workers.reserve(by_id.size());
-  for (auto& one : by_id) workers.push_back(std::move(one.second));
-  std::stable_sort(workers.begin(), workers.end(), [](const Worker& a, const Worker& b) {
-    return std::tie(a.damaged, a.host, a.pid) < std::tie(b.damaged, b.host, b.pid);
+  std::vector<std::string> ids;
+  for (const std::string& name : names) {
+    if (store::is_id(name)) {
+      ids.push_back(name);
+    } else {
+      workers.push_back(damaged(name));
+    }
+  }
+  for (std::size_t i = 0; i < ids.size(); i += kReadAtOnce) {
+    const std::vector<std::string> some(
+        ids.begin() + static_cast<std::ptrdiff_t>(i),
+        ids.begin() + static_cast<std::ptrdiff_t>(std::min(i + kReadAtOnce, ids.size())));
+    auto found = home.with_connection([&](redis::Connection& link) { return read_entries(link, keys, some); });
+    std::move(found.begin(), found.end(), std::back_inserter(workers));
+  }
+  std::sort(workers.begin(), workers.end(), [](const Worker& a, const Worker& b) {
+    return std::tie(a.damaged, a.host, a.pid, a.consumer) < std::tie(b.damaged, b.host, b.pid, b.consumer);
   });
   return workers;
 }

@@ -269,11 +269,9 @@ Answer<std::size_t> Store::gc(Pipeline& pipeline, const std::vector<std::string>
   return {pipeline, as_count};
 }
 
-Answer<std::pair<std::string, std::vector<std::string>>> Store::scan_metadata(Pipeline& pipeline,
-                                                                              const std::string& key,
-                                                                              const std::string& cursor) const {
-  pipeline.command("HSCAN").key(key).arg(cursor).arg("COUNT").arg(kBatch / 2);
-  return {pipeline, as_scan};
+Answer<std::vector<std::string>> Store::sample_metadata(Pipeline& pipeline, const std::string& key) const {
+  pipeline.command("HRANDFIELD").key(key).arg(kBatch / 2);
+  return {pipeline, as_texts};
 }
 
 Answer<std::size_t> Store::delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const {

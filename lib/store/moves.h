@@ -174,8 +174,8 @@ class Store {
 
   Answer<std::vector<std::string>> sample_garbage(Pipeline& pipeline) const;
   Answer<std::size_t> gc(Pipeline& pipeline, const std::vector<std::string>& ids) const;
-  Answer<std::pair<std::string, std::vector<std::string>>> scan_metadata(Pipeline& pipeline, const std::string& key,
-                                                                         const std::string& cursor) const;
+  // Ids of metadata, at random. key: keys().attempts, reason or headers.
+  Answer<std::vector<std::string>> sample_metadata(Pipeline& pipeline, const std::string& key) const;
   Answer<std::size_t> delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
   Answer<std::string> cancel(Pipeline& pipeline, std::string_view id) const;

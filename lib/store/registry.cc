@@ -11,17 +11,7 @@
 namespace delayqueue::store {
 namespace {
 
-constexpr std::size_t kLongestValue = 16'384;  // bytes of an entry; those of this library are shorter
-constexpr std::size_t kScannedConsumers = 100;
 constexpr std::string_view kHexDigits = "0123456789ABCDEF";
-
-// The first bytes of a text, without a part of a UTF-8 character at the end.
-std::string_view cut(std::string_view text) {
-  if (text.size() <= kLongestName) return text;
-  std::size_t end = kLongestName;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end);
-}
 
 // A text in one line: control characters and % become %XX.
 void add_line(std::string& lines, const char* key, std::string_view text) {
@@ -121,25 +111,21 @@ std::string_view next_line(std::string_view& text) {
   return line;
 }
 
-Registered as_registered(redis::Reply reply) { return {reply[0].integer() == 1, as_text(reply[1])}; }
-
-ScannedConsumers as_scanned_consumers(redis::Reply reply) {
-  ScannedConsumers scanned{as_text(reply[0]), {}};
-  const redis::Reply found = reply[1];
-  for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
-    scanned.entries.emplace_back(as_text(found[i]), as_text(found[i + 1]));
-  }
-  return scanned;
-}
-
-Answer<Registered> add_call(Pipeline& pipeline, const Keys& keys, std::string_view consumer, std::string_view lines,
-                            milliseconds valid, std::string_view cursor) {
+Answer<bool> add_call(Pipeline& pipeline, const Keys& keys, std::string_view consumer, std::string_view lines,
+                      milliseconds valid) {
   pipeline.script(scripts::register_consumer).key(keys.consumers).arg(consumer).arg(lines);
-  pipeline.arg(std::clamp(valid, milliseconds(1), kLongestEntry).count()).arg(kMostConsumers).arg(cursor);
-  return {pipeline, as_registered};
+  pipeline.arg(std::clamp(valid, milliseconds(1), kLongestEntry).count()).arg(kMostConsumers);
+  return {pipeline, as_done};
 }
 
 }  // namespace
+
+std::string_view cut(std::string_view text) {
+  if (text.size() <= kLongestName) return text;
+  std::size_t end = kLongestName;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return text.substr(0, end);
+}
 
 std::string lines_of(const ConsumerEntry& entry) {
   std::string lines;
@@ -186,18 +172,30 @@ std::optional<ConsumerEntry> entry_of(std::string_view value) {
   return entry;
 }
 
-Answer<Registered> register_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer,
-                                     std::string_view lines, milliseconds valid, std::string_view cursor) {
-  return add_call(pipeline, keys, consumer, lines, valid, cursor);
+Answer<bool> register_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer, std::string_view lines,
+                               milliseconds valid) {
+  return add_call(pipeline, keys, consumer, lines, valid);
 }
 
-Answer<Registered> unregister_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer) {
-  return add_call(pipeline, keys, consumer, {}, kLongestEntry, "0");
+Answer<bool> unregister_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer) {
+  return add_call(pipeline, keys, consumer, {}, kLongestEntry);
 }
 
-Answer<ScannedConsumers> scan_consumers(Pipeline& pipeline, const Keys& keys, const std::string& cursor) {
-  pipeline.command("HSCAN").key(keys.consumers).arg(cursor).arg("COUNT").arg(kScannedConsumers);
-  return {pipeline, as_scanned_consumers};
+Answer<std::vector<std::string>> consumer_names(Pipeline& pipeline, const Keys& keys) {
+  pipeline.command("HRANDFIELD").key(keys.consumers).arg(kMostConsumers);
+  return {pipeline, as_texts};
+}
+
+Answer<std::size_t> entry_length(Pipeline& pipeline, const Keys& keys, std::string_view consumer) {
+  pipeline.command("HSTRLEN").key(keys.consumers).arg(consumer);
+  return {pipeline, as_count};
+}
+
+Answer<std::vector<std::optional<std::string>>> entries(Pipeline& pipeline, const Keys& keys,
+                                                        const std::vector<std::string>& consumers) {
+  pipeline.command("HMGET").key(keys.consumers);
+  for (const std::string& consumer : consumers) pipeline.arg(consumer);
+  return {pipeline, as_bodies};
 }
 
 }  // namespace delayqueue::store

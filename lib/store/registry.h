@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace delayqueue::store {
@@ -25,6 +24,7 @@ inline constexpr std::size_t kMostConsumers = 10'000;  // entries of a registry
 inline constexpr std::size_t kMostRunning = 5;         // messages that an entry names
 inline constexpr std::size_t kMostQueues = 20;         // queues that an entry names
 inline constexpr std::size_t kLongestName = 100;       // bytes; of a host, a queue ...
+inline constexpr std::size_t kLongestValue = 16'384;   // bytes of an entry; those of this library are shorter
 inline constexpr milliseconds kLongestEntry{86'400'000};
 
 // An entry ends when its consumer has not written it for so many intervals and this time.
@@ -58,27 +58,26 @@ std::string lines_of(const ConsumerEntry& entry);
 // interval.
 bool is_overdue(const ConsumerEntry& entry, std::int64_t now_us);
 
+// The first bytes of a text, at most kLongestName, without a part of a UTF-8 character at the end.
+std::string_view cut(std::string_view text);
+
 // Reads an entry as the hash has it; unset: a consumer of this library has not written it.
 std::optional<ConsumerEntry> entry_of(std::string_view value);
 
-struct Registered {
-  bool written = false;  // false: there are kMostConsumers entries of others
-  std::string cursor;    // for the next call
-};
-
-// Writes an entry, which ends after `valid`, and removes some that have ended. `cursor`: at first "0".
-Answer<Registered> register_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer,
-                                     std::string_view lines, milliseconds valid, std::string_view cursor);
+// Writes an entry, which ends after `valid`, and removes some that have ended. False: there are kMostConsumers entries of
+// others.
+Answer<bool> register_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer, std::string_view lines,
+                               milliseconds valid);
 
 // Removes the entry of a consumer.
-Answer<Registered> unregister_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer);
+Answer<bool> unregister_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer);
 
-struct ScannedConsumers {
-  std::string cursor;  // "0": the scan is complete
-  std::vector<std::pair<std::string, std::string>> entries;
-};
-
-// One step of a scan of the registry, from a cursor, at first "0": ids and values. An id may be returned twice.
-Answer<ScannedConsumers> scan_consumers(Pipeline& pipeline, const Keys& keys, const std::string& cursor);
+// The names of the entries, in any order: all, or kMostConsumers of more. Another program may have written any name and
+// value, so the values are read only after their lengths: entry_of() refuses those above kLongestValue.
+Answer<std::vector<std::string>> consumer_names(Pipeline& pipeline, const Keys& keys);
+Answer<std::size_t> entry_length(Pipeline& pipeline, const Keys& keys, std::string_view consumer);
+// Unset: there is none any more.
+Answer<std::vector<std::optional<std::string>>> entries(Pipeline& pipeline, const Keys& keys,
+                                                        const std::vector<std::string>& consumers);
 
 }  // namespace delayqueue::store

@@ -96,12 +96,6 @@ std::vector<std::optional<std::string>> as_bodies(Reply reply) {
   return bodies;
 }
 
-std::pair<std::string, std::vector<std::string>> as_scan(Reply reply) {
-  std::vector<std::string> fields;
-  for (std::size_t i = 0; i < reply[1].size(); i += 2) fields.push_back(as_text(reply[1][i]));
-  return {as_text(reply[0]), fields};
-}
-
 Outcomes as_sent(Reply reply) {
   if (!as_first(reply)) return as_outcomes(reply, '1');
   if (reply.is_text()) return std::string(reply.text().substr(0, reply.text().size() - 1));

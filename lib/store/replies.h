@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace delayqueue::store {
@@ -37,9 +36,6 @@ bool as_set(redis::Reply reply);
 
 // The reply to MGET or HMGET; unset: that value does not exist.
 std::vector<std::optional<std::string>> as_bodies(redis::Reply reply);
-
-// The reply to HSCAN: the next cursor, and the names of the fields.
-std::pair<std::string, std::vector<std::string>> as_scan(redis::Reply reply);
 
 // ---- Results of moves ----
 

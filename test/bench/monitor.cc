@@ -14,7 +14,7 @@ bool is_from_script(const std::string& line) {
 }
 
 bool is_routine(const std::string& line) {
-  const char* commands[] = {"\"BZPOPMIN\"", "\"SRANDMEMBER\"", "\"HSCAN\""};
+  const char* commands[] = {"\"BZPOPMIN\"", "\"SRANDMEMBER\"", "\"HRANDFIELD\""};
   return std::any_of(std::begin(commands), std::end(commands),
                      [&](const char* command) { return line.find(command) != std::string::npos; });
 }

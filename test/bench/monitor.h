@@ -15,7 +15,7 @@ class Monitor {
 
   // The requests since the last call. Their lines wait in the socket, so that counting costs this process nothing
   // during a measurement. Without `routine`, the requests are left out that a consumer sends every few seconds in any
-  // case: to wait for a marker (BZPOPMIN) and for maintenance (SRANDMEMBER, HSCAN).
+  // case: to wait for a marker (BZPOPMIN) and for maintenance (SRANDMEMBER, HRANDFIELD).
   std::size_t requests(bool routine = true);
 
  private:

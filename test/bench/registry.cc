@@ -43,12 +43,11 @@ void measure_registry(Bench& bench, std::size_t consumers) {
   const std::vector<std::string> ids = store::new_ids(consumers);
   std::vector<std::string> entries;
   for (std::size_t i = 0; i < consumers; ++i) entries.push_back(entry_lines(i));
-  std::string cursor = "0";
   const auto write = [&](std::size_t i) {
     redis::Pipeline pipeline(*connection);
-    const auto answer = store::register_consumer(pipeline, keys, ids[i], entries[i], kLater, cursor);
+    const auto answer = store::register_consumer(pipeline, keys, ids[i], entries[i], kLater);
     pipeline.run();
-    cursor = answer.get().cursor;
+    if (!answer.get()) throw std::runtime_error("the registry is full");
   };
   for (std::size_t i = 0; i < consumers; ++i) write(i);
 

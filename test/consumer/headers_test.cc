@@ -189,7 +189,7 @@ TEST_CASE("headers: a consumer deletes those that Go workers leave, as fast as t
   for (int i = 0; i < 2000; ++i) {
     std::string number = std::to_string(10'000 + i);
     command.push_back("0197f3a4-5b6c-7d8e-9f01-2345678" + number);
-    command.push_back(std::string(100, 'x'));  // so long that HSCAN returns some at a time
+    command.push_back(std::string(100, 'x'));
   }
   test::redis().cmd(command);
   SendOptions later = with({{"k", "v"}});

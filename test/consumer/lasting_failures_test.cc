@@ -70,7 +70,7 @@ std::vector<Failure> all_failures() {
       revoked("-unlink", false),
       revoked("-bzpopmin", false),
       revoked("-zpopmin", false),
-      revoked("-hscan", false),
+      revoked("-hrandfield", false),
       revoked("-@all"),
       setting("min-replicas-to-write", "1"),
       setting("maxclients", "1"),

@@ -28,11 +28,11 @@ using test::Redis;
 using Clock = std::chrono::steady_clock;
 
 // Commands that clients send for messages. Commands inside scripts do not count. Left out: BZPOPMIN, which is sent
-// again every 5 s, and SRANDMEMBER and HSCAN, which are maintenance.
+// again every 5 s, and SRANDMEMBER and HRANDFIELD, which are maintenance.
 std::size_t requests(Redis& on) { return calls_of("evalsha", on) + calls_of("eval", on) + calls_of("mget", on); }
 
 std::size_t all_requests(Redis& on) {
-  return requests(on) + calls_of("bzpopmin", on) + calls_of("srandmember", on) + calls_of("hscan", on);
+  return requests(on) + calls_of("bzpopmin", on) + calls_of("srandmember", on) + calls_of("hrandfield", on);
 }
 
 ConsumerOptions patient(milliseconds poll = 30s) {

@@ -166,7 +166,7 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) { return reader(kStore.persist(p, {kId})); },
     [](Pipeline& p) { return reader(kStore.sample_garbage(p)); },
     [](Pipeline& p) { return reader(kStore.gc(p, {kId})); },
-    [](Pipeline& p) { return reader(kStore.scan_metadata(p, kKeys.attempts, "0")); },
+    [](Pipeline& p) { return reader(kStore.sample_metadata(p, kKeys.attempts)); },
     [](Pipeline& p) { return reader(kStore.delete_orphaned_metadata(p, {kId})); },
     [](Pipeline& p) { return reader(kStore.cancel(p, kId)); },
     [](Pipeline& p) { return reader(kStore.reschedule(p, kId, {})); },

@@ -317,6 +317,30 @@ TEST_CASE("workers: an entry that cannot be read is shown as damaged, after the 
   CHECK(has(test::thrown([&] { return queue.inspector.workers(); }), "WRONGTYPE"));
 }
 
+TEST_CASE("workers: entries that are longer than any consumer writes are shown as damaged, and are not read") {
+  Queue queue;
+  const auto consumer = queue.consumer([](const Message&) { return ack(); }, visible());
+  consumer->start();
+  REQUIRE(only_worker(queue));
+  REQUIRE(consumer->stop());
+  const std::string key = queue.base + ":consumers";
+  const std::string huge = std::to_string(test::redis_time_us() + 3'600'000'000) + " 1\n" + std::string(8'388'608, 'x');
+  for (int i = 10; i < 30; ++i) {
+    redis().cmd({"HSET", key, "0197f3a4-5b6c-7d8e-9f01-0000000000" + std::to_string(i), huge});
+  }
+  redis().cmd({"HSET", key, std::string(1'000, 'n'), huge});
+  const auto sent = [] { return std::stoull(test::info("stats", "total_net_output_bytes")); };
+  const auto before = sent();
+  const std::vector<Worker> all = queue.inspector.workers();
+  CHECK(sent() - before < 1'000'000);
+  REQUIRE(all.size() == 21);
+  for (const Worker& worker : all) {
+    CHECK(worker.damaged);
+    CHECK(worker.consumer.size() <= 100);
+  }
+  redis().cmd({"DEL", key});
+}
+
 TEST_CASE("workers: a registry of a thousand consumers is read as a whole, sorted by host and process") {
   Queue queue;
   const std::string fill = R"lua(

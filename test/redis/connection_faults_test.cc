@@ -353,7 +353,7 @@ TEST_CASE("nonsense: an answer of another form than the move or view expects is 
     const auto persisted = store.persist(p, {id});
     const auto garbage = store.sample_garbage(p);
     const auto collected = store.gc(p, {id});
-    const auto notes = store.scan_metadata(p, keys.attempts, "0");
+    const auto notes = store.sample_metadata(p, keys.attempts);
     const auto deleted = store.delete_orphaned_metadata(p, {id});
     const auto cancelled = store.cancel(p, id);
     const auto moved = store.reschedule(p, id, {});

@@ -1,8 +1,10 @@
+#include "support/ledger.h"
 #include "support/moves.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,22 +122,55 @@ TEST_CASE("delete_orphaned_metadata: takes 1, 199 or 200 ids") {
   }
 }
 
-TEST_CASE("scan_metadata: scans all fields of a hash in steps") {
+TEST_CASE("delete_orphaned_metadata: deletes values that are too long for metadata, of live messages too, unread") {
   Scene scene;
-  for (int i = 0; i < 1000; ++i) scene.cmd({"HSET", scene.keys().attempts, scene.id("n" + std::to_string(i)), "2"});
-  std::string cursor = "0";
-  std::vector<std::string> seen;
-  int steps = 0;
-  do {
-    const auto [next, ids] = scene.run(&Store::scan_metadata, scene.keys().attempts, cursor);
-    CHECK(scene.changes().empty());
-    cursor = next;
-    seen.insert(seen.end(), ids.begin(), ids.end());
-  } while (cursor != "0" && ++steps < 100);
-  std::sort(seen.begin(), seen.end());
-  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-  CHECK(seen.size() == 1000 + 4);  // of the bystanders, two in retry and two in dead have entries
-  CHECK(steps > 1);
+  const std::string longest(16'384, 'x'), huge(8'000'000, 'x');
+  const std::vector<std::string> keys = {scene.keys().attempts, scene.keys().reason, scene.keys().headers};
+  std::vector<std::string> names;
+  for (int i = 0; i < 10; ++i) {
+    names.push_back("m" + std::to_string(i));
+    scene.put(i % 2 == 0 ? At::ready : At::dead, names.back(), {10min, "3", "2", "note"});
+  }
+  scene.put(At::ready, "long", {10min, "3", longest, longest});
+  scene.cmd({"HSET", scene.keys().headers, scene.id("long"), longest});
+  for (const std::string& name : names) {
+    for (const std::string& key : keys) scene.cmd({"HSET", key, scene.id(name), huge});
+  }
+  scene.put(At::ready, "over", {10min, "3", "2", longest + 'x'});
+  names.insert(names.end(), {"long", "over"});
+  scene.cmd({"CONFIG", "RESETSTAT"});
+  CHECK(scene.run(&Store::delete_orphaned_metadata, scene.ids(names)) == 11);
+  for (const char* reader : {"hget", "hmget", "hscan", "hvals"}) {
+    CAPTURE(std::string(reader));
+    CHECK(test::calls_of(reader) == (reader == std::string("hmget") ? 1U : 0U));  // of the counts
+  }
+  for (const std::string& key : keys) {
+    CAPTURE(key);
+    for (int i = 0; i < 10; ++i) CHECK(scene.cmd({"HEXISTS", key, scene.id(names[static_cast<std::size_t>(i)])}) == 0);
+    CHECK(scene.cmd({"HSTRLEN", key, scene.id("long")}) == 16'384);
+  }
+  CHECK(scene.cmd({"HEXISTS", scene.keys().reason, scene.id("over")}) == 0);
+  CHECK(scene.cmd({"HGET", scene.keys().attempts, scene.id("over")}) == "2");
+  CHECK(scene.lost().empty());
+}
+
+TEST_CASE("sample_metadata: returns at most 100 ids, each once, and without the values") {
+  Scene scene;
+  const std::string key = scene.keys().attempts;
+  CHECK(scene.run(&Store::sample_metadata, key).size() == 4);  // of the bystanders: two in retry and two in dead
+  for (int i = 0; i < 10; ++i) scene.cmd({"HSET", key, "huge" + std::to_string(i), std::string(1'000'000, 'x')});
+  const std::vector<std::string> few = scene.run(&Store::sample_metadata, key);
+  CHECK(std::set<std::string>(few.begin(), few.end()).size() == 14);
+  for (int i = 0; i < 1000; ++i) scene.cmd({"HSET", key, "n" + std::to_string(i), "2"});
+  std::set<std::string> seen;
+  for (int i = 0; i < 500 && seen.size() < 1014; ++i) {
+    const std::vector<std::string> some = scene.run(&Store::sample_metadata, key);
+    CHECK(some.size() == 100);
+    CHECK(std::set<std::string>(some.begin(), some.end()).size() == 100);
+    seen.insert(some.begin(), some.end());
+  }
+  CHECK(seen.size() == 1014);
+  CHECK(scene.run(&Store::sample_metadata, scene.keys().base + ":none").empty());
 }
 
 }  // namespace

@@ -41,14 +41,20 @@ class RegistryOnServer {
   }
 
  public:
-  Registered write(const std::string& consumer, milliseconds valid = 60s, const std::string& cursor = "0") {
-    return run([&](Pipeline& pipeline) { return register_consumer(pipeline, keys_, consumer, kLines, valid, cursor); });
+  bool write(const std::string& consumer, milliseconds valid = 60s) {
+    return run([&](Pipeline& pipeline) { return register_consumer(pipeline, keys_, consumer, kLines, valid); });
   }
-  Registered remove(const std::string& consumer) {
+  bool remove(const std::string& consumer) {
     return run([&](Pipeline& pipeline) { return unregister_consumer(pipeline, keys_, consumer); });
   }
-  ScannedConsumers scan() {
-    return run([&](Pipeline& pipeline) { return scan_consumers(pipeline, keys_, "0"); });
+  Strings names() {
+    return run([&](Pipeline& pipeline) { return consumer_names(pipeline, keys_); });
+  }
+  std::size_t length(const std::string& consumer) {
+    return run([&](Pipeline& pipeline) { return entry_length(pipeline, keys_, consumer); });
+  }
+  std::vector<std::optional<std::string>> values(const Strings& consumers) {
+    return run([&](Pipeline& pipeline) { return entries(pipeline, keys_, consumers); });
   }
 
   // Writes an entry as if the consumer had written it for an end `ends_in` from now.
@@ -177,12 +183,15 @@ TEST_CASE("registry: an entry that no consumer can have written is refused as a 
 TEST_CASE("registry: register_consumer writes the entry with its end and its time, by the clock of Redis") {
   RegistryOnServer registry;
   const long long before = test::redis_time_us();
-  CHECK(registry.write(kMe, 90s).written);
-  const ScannedConsumers scanned = registry.scan();
-  CHECK(scanned.cursor == "0");
-  REQUIRE(scanned.entries.size() == 1);
-  CHECK(scanned.entries[0].first == kMe);
-  const auto entry = entry_of(scanned.entries[0].second);
+  CHECK(registry.write(kMe, 90s));
+  CHECK((registry.names() == Strings{kMe}));
+  const auto values = registry.values({kMe, kOther});
+  REQUIRE(values.size() == 2);
+  CHECK_FALSE(values[1]);
+  REQUIRE(values[0]);
+  CHECK(registry.length(kMe) == values[0]->size());
+  CHECK(registry.length(kOther) == 0);
+  const auto entry = entry_of(*values[0]);
   REQUIRE(entry);
   CHECK(entry->host == "web-1");
   CHECK(entry->seen_us >= before);
@@ -200,7 +209,7 @@ TEST_CASE("registry: register_consumer removes entries of others that have ended
   registry.put_value("garbage", "no time");
   registry.put_value("empty", "");
   registry.put_value("digits", std::string(400, '9') + " 1");
-  CHECK(registry.write(kMe).written);
+  CHECK(registry.write(kMe));
   CHECK(registry.size() == 3);
   CHECK(registry.has_entry(kMe));
   CHECK(registry.has_entry("lives"));
@@ -210,23 +219,64 @@ TEST_CASE("registry: register_consumer removes entries of others that have ended
 TEST_CASE("registry: a consumer whose own entry has ended, as when its process was stopped, writes it again") {
   RegistryOnServer registry;
   registry.put(kMe, -1s);
-  CHECK(registry.write(kMe).written);
+  CHECK(registry.write(kMe));
   CHECK(registry.has_entry(kMe));
 }
 
 TEST_CASE("registry: the calls of one consumer remove all entries that have ended, some in each call") {
   RegistryOnServer registry;
   for (int i = 0; i < 500; ++i) registry.put("ended " + std::to_string(i), -1s);
-  std::string cursor = "0";
   int calls = 0;
   while (registry.size() > 1 && calls < 500) {
     const long long before = registry.size();
-    cursor = registry.write(kMe, 60s, cursor).cursor;
+    CHECK(registry.write(kMe));
     ++calls;
-    CHECK(before - registry.size() <= 200);
+    CHECK(before - registry.size() <= 10);
   }
   CHECK(registry.size() == 1);
-  CHECK(calls > 5);
+}
+
+TEST_CASE("registry: values that are longer than those of any consumer are removed unread; the others stay") {
+  RegistryOnServer registry;
+  const std::string valid = std::to_string(test::redis_time_us() + 3'600'000'000) + " 1\n";
+  for (int i = 0; i < 40; ++i) registry.put_value("huge " + std::to_string(i), valid + std::string(8'000'000, 'x'));
+  registry.put_value("a byte too long", valid + std::string(16'385 - valid.size(), 'x'));
+  registry.put_value("as long as may be", valid + std::string(16'384 - valid.size(), 'x'));
+  registry.put("lives", 1h);
+  redis().cmd({"CONFIG", "RESETSTAT"});
+  for (int i = 0; i < 300 && registry.size() > 3; ++i) CHECK(registry.write(kMe));
+  CHECK(registry.size() == 3);
+  CHECK(registry.has_entry(kMe));
+  CHECK(registry.has_entry("lives"));
+  CHECK(registry.has_entry("as long as may be"));
+  // Only values of the entries that stay were read, at most both in each call.
+  CHECK(test::calls_of("hget") <= 2 * test::calls_of("hrandfield"));
+  for (const char* reader : {"hscan", "hmget", "hgetall", "hvals"}) CHECK(test::calls_of(reader) == 0);
+}
+
+TEST_CASE("registry: a consumer whose own value is huge writes it again, also in a full registry, or removes it") {
+  RegistryOnServer registry;
+  const std::string huge(8'000'000, 'x');
+  registry.put_value(kMe, huge);
+  const std::string fill = "for i = 2, 10000 do redis.call('HSET', KEYS[1], i, ARGV[1]) end";
+  redis().cmd({"EVAL", fill, "1", registry.key(), std::to_string(test::redis_time_us() + 3'600'000'000) + " 1\n"});
+  redis().cmd({"CONFIG", "RESETSTAT"});
+  CHECK(registry.write(kMe));
+  CHECK(registry.length(kMe) < 1000);
+  CHECK(test::calls_of("hget") <= 10);
+  registry.put_value(kMe, huge);
+  CHECK(registry.remove(kMe));
+  CHECK_FALSE(registry.has_entry(kMe));
+}
+
+TEST_CASE("registry: entries with names that are longer than any id are removed") {
+  RegistryOnServer registry;
+  registry.put(std::string(1'000'000, 'x'), 1h);
+  registry.put(std::string(201, 'x'), 1h);
+  registry.put(std::string(200, 'x'), 1h);
+  for (int i = 0; i < 100 && registry.size() > 2; ++i) CHECK(registry.write(kMe));
+  CHECK(registry.has_entry(std::string(200, 'x')));
+  CHECK(registry.size() == 2);
 }
 
 TEST_CASE("registry: its key expires with its last entry, and a shorter entry does not shorten that") {
@@ -249,11 +299,11 @@ TEST_CASE("registry: unregister_consumer removes the entry, and the last one lea
   RegistryOnServer registry;
   registry.write(kMe);
   registry.write(kOther);
-  CHECK(registry.remove(kMe).written);
+  CHECK(registry.remove(kMe));
   CHECK_FALSE(registry.has_entry(kMe));
   CHECK(registry.has_entry(kOther));
-  CHECK(registry.remove(kMe).written);
-  CHECK(registry.remove(kOther).written);
+  CHECK(registry.remove(kMe));
+  CHECK(registry.remove(kOther));
   CHECK(redis().cmd({"EXISTS", registry.key()}) == 0);
 }
 
@@ -264,11 +314,11 @@ TEST_CASE("registry: with ten thousand entries a further one is not written; tho
   const std::string value = std::to_string(test::redis_time_us() + 3'600'000'000) + " 1\n" + kLines;
   redis().cmd({"EVAL", fill, "1", registry.key(), value});
   CHECK(registry.size() == 10'000);
-  CHECK_FALSE(registry.write(kOther).written);
+  CHECK_FALSE(registry.write(kOther));
   CHECK_FALSE(registry.has_entry(kOther));
-  CHECK(registry.write(kMe).written);
-  CHECK(registry.remove(kMe).written);
-  CHECK(registry.write(kOther).written);
+  CHECK(registry.write(kMe));
+  CHECK(registry.remove(kMe));
+  CHECK(registry.write(kOther));
   CHECK(registry.size() == 10'000);
 }
 
@@ -277,20 +327,14 @@ TEST_CASE("registry: a key of another type is refused, and stays as it was") {
   redis().cmd({"SET", registry.key(), "of another program"});
   CHECK(has(test::thrown([&] { registry.write(kMe); }), "WRONGTYPE"));
   CHECK(has(test::thrown([&] { registry.remove(kMe); }), "WRONGTYPE"));
-  CHECK(has(test::thrown([&] { registry.scan(); }), "WRONGTYPE"));
+  CHECK(has(test::thrown([&] { registry.names(); }), "WRONGTYPE"));
   CHECK(redis().cmd({"GET", registry.key()}) == "of another program");
-}
-
-TEST_CASE("registry: an invalid cursor is an error, and writes nothing") {
-  RegistryOnServer registry;
-  CHECK(has(test::thrown([&] { registry.write(kMe, 60s, "x"); }), "cursor"));
-  CHECK(redis().cmd({"EXISTS", registry.key()}) == 0);
 }
 
 TEST_CASE("registry: entries are written and removed when memory is full, as verdicts are") {
   RegistryOnServer registry;
   REQUIRE(redis().cmd({"CONFIG", "SET", "maxmemory", "1"}) == "OK");
-  CHECK(test::thrown([&] { CHECK(registry.write(kMe).written); }) == "nothing");
+  CHECK(test::thrown([&] { CHECK(registry.write(kMe)); }) == "nothing");
   CHECK(registry.has_entry(kMe));
   CHECK(test::thrown([&] { registry.remove(kMe); }) == "nothing");
   CHECK_FALSE(registry.has_entry(kMe));
@@ -302,8 +346,7 @@ TEST_CASE("registry: with a thousand consumers a call stays short, whether their
   for (const milliseconds ends_in : {1h, -1h}) {
     for (int i = 0; i < 1000; ++i) registry.put(std::to_string(i), ends_in);
     redis().cmd({"CONFIG", "RESETSTAT"});
-    std::string cursor = "0";
-    for (int i = 0; i < 200; ++i) cursor = registry.write(kMe, 60s, cursor).cursor;
+    for (int i = 0; i < 200; ++i) CHECK(registry.write(kMe));
     const test::CommandTimes times = test::command_times(redis());
     MESSAGE(times);
     CHECK(times.bounded());

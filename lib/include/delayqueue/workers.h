@@ -42,7 +42,8 @@ struct Worker {
   // True: a consumer that lives would have written this again, by default within 22 s. It has died, is frozen, or is
   // cut off from Redis, and the figures above may no longer hold.
   bool overdue = false;
-  // True: the entry cannot be read, because another program has written it. Then only `consumer` is set.
+  // True: the entry cannot be read, because another program has written it. Then only `consumer` is set, to at most 100
+  // bytes of its name.
   bool damaged = false;
 };
 
