@@ -16,6 +16,9 @@ foreach(file IN LISTS files)
   if(file STREQUAL "lib/include/delayqueue/asio.h")  # for programs that use Asio
     set(allowed "${std}|${public}|${detail}|<(boost/)?asio[.]hpp>")
     set(system_too OFF)
+  elseif(file STREQUAL "lib/include/delayqueue/export.h")
+    set(allowed "<delayqueue/needs_cpp17>")  # does not exist: it ends a compilation as C++14
+    set(system_too OFF)
   elseif(file MATCHES "^lib/include/delayqueue/")
     set(allowed "${std}|${public}|${detail}")
     set(system_too OFF)
