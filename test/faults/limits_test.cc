@@ -46,7 +46,7 @@ TEST_CASE("limits: without descriptors, constructors throw a SetupError that nam
   test::NoDescriptors none;
   CHECK_THROWS_WITH_AS(Producer(kSentinel, "q"), Contains(kFiles), SetupError);
   const auto make_consumer = [&] { Consumer(url, "q", ack_all); };
-  for (int free = 0; free < 4; ++free) {  // it makes two pipes
+  for (int free = 0; free < 6; ++free) {  // it makes three pipes
     CAPTURE(free);
     CHECK_THROWS_WITH_AS(make_consumer(), Contains(kFiles), SetupError);
     none.free_one();
