@@ -44,7 +44,6 @@ void use(const std::vector<std::string>& texts) {
 void use(const std::vector<std::optional<std::string>>& texts) {
   for (const auto& text : texts) use(text.value_or(""));
 }
-void use(const std::pair<std::string, std::vector<std::string>>& page) { use(page.second); }
 void use_wait(const std::optional<microseconds>& wait) {
   REQUIRE(Clock::now() + wait.value_or(0us) >= Clock::now() - 1h);
 }
