@@ -154,17 +154,25 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. send and
     // restore also delete staged payloads by it, and those of a RENAME that was refused, before it returns that error.
     // pause reads the reason by it, whose key another program may have written. counts reads by it whether the probe is
-    // still in ready.
+    // still in ready. ready2unack and pending2unack call by it what they write after the leases: if Redis refuses that,
+    // they take the leases back, since their ends would spend retries, and return the error.
     const std::string hints =
         "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, (?:0, 0|rank)";
     const std::string staged =
         "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', bodies\\[i \\+ 1\\]";
     const std::string reason = "redis\\.pcall\\('GETRANGE', paused";
     const std::string probe = "redis\\.pcall\\('HMGET', (?:count|attempts), probe";
+    const std::string leased =
+        "redis\\.pcall\\('HSET', attempts, unpack\\(again\\)|redis\\.pcall\\('ZREMRANGEBYRANK', pending, 0, #ids - 1";
+    const bool leases = script->name == "ready2unack" || script->name == "pending2unack";
     const std::string allowed = script->name == "send" || script->name == "restore" ? hints + '|' + staged
                                 : script->name == "pause"                           ? hints + '|' + reason
                                 : script->name == "counts"                          ? hints + '|' + probe
+                                : leases                                            ? hints + '|' + leased
                                                                                     : hints;
+    const std::string take_back =
+        "redis\\.call\\('ZREM', unack, unpack\\(redis\\.call\\('ZRANGEBYSCORE', unack, score, score";
+    CHECK(matches(code, take_back).size() == (leases ? 1 : 0));
     CHECK(matches(code, allowed).size() == matches(code, "redis\\.pcall").size());
     for (const char* word : {"PUBLISH", "loadstring", "'EVAL", "'KEYS'", "'SCAN'", "redis.log"}) {
       CHECK(code.find(word) == std::string::npos);
