@@ -221,15 +221,19 @@ TEST_CASE("restore: a TTL that is longer than Redis can add to its clock is cut"
 }
 
 TEST_CASE("restore: stores no body if a staged payload or a permission is missing; staged payloads expire") {
-  for (const std::string command : {"set", "rename", "persist", "lpush"}) {
+  // The staged payload gets the TTL of the body, by PEXPIRE, or loses its own, by PERSIST, before it is the body.
+  const std::vector<std::pair<std::string, milliseconds>> cases = {{"set", 1h},     {"rename", 1h},   {"rename", 0ms},
+                                                                   {"pexpire", 1h}, {"persist", 0ms}, {"lpush", 1h}};
+  for (const auto& [command, ttl] : cases) {
     CAPTURE(command);
+    CAPTURE(ttl.count());
     Scene::Setup setup;
     setup.store.staged_bytes = 0;
     setup.login.user = "limited";
     setup.login.password = "secret";
     test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
     Scene scene(setup);
-    const std::vector<RestoreRecord> all = {{scene.keep("a"), false, 0, 2, 1, 1h, "again", "body"}};
+    const std::vector<RestoreRecord> all = {{scene.keep("a"), false, 0, 2, 1, ttl, "again", "body"}};
     const std::string text = test::refusal([&] { scene.run(&Store::restore, all); });
     CHECK_MESSAGE(text.find("see \"The smallest ACL rule\"") != std::string::npos, text);
     CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id("a")}) == 0);
@@ -239,6 +243,8 @@ TEST_CASE("restore: stores no body if a staged payload or a permission is missin
     }
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
     CHECK(scene.run(&Store::restore, all) == "1");
+    CHECK((scene.ttl_ms("a") > 3'590'000) == (ttl > 0ms));
+    CHECK((scene.ttl_ms("a") == -1) == (ttl == 0ms));
   }
   test::redis().cmd({"ACL", "DELUSER", "limited"});
 }
