@@ -255,10 +255,11 @@ TEST_CASE("hostile numbers: a clock, an uptime or a pause beyond the range of th
       if (words[0] == "HELLO") return hello();
       if (words[0] == "EXISTS") return ":0\r\n";
       if (words[0] == "HMGET") return array({"$-1\r\n", "$-1\r\n", "$-1\r\n"});
+      if (words[0] == "HGET") return bulk(number + " who");  // who has set the pause
       if (words[0] == "TIME") return array({bulk(number), bulk(number)});
       if (words[0] == "CONFIG") return array({});
       if (words[0] == "INFO") return bulk("redis_version:7.0.15\r\nuptime_in_seconds:" + number + "\r\n");
-      return array({":1\r\n", ":1\r\n", bulk("why"), ":" + number + "\r\n"});  // the pause
+      return array({":" + number + "\r\n", ":1\r\n", bulk("why"), ":" + number + "\r\n"});  // the pause
     });
     Inspector inspector("redis://" + server.host(), "q");
     const ServerInfo info = inspector.server();
@@ -270,6 +271,8 @@ TEST_CASE("hostile numbers: a clock, an uptime or a pause beyond the range of th
     const auto pause = inspector.paused();
     REQUIRE(pause);
     CHECK(pause->until.has_value() == (number[0] != '-'));
+    const bool of_another = number.back() % 2 == 0;  // an even generation: see PauseState::is_local()
+    CHECK(pause->who == (of_another ? "" : "who"));
     thrown([&] { static_cast<void>(inspector.actions()); });
     thrown([&] { static_cast<void>(inspector.find("0197f3a4-5b6c-7d8e-9f01-23456789abcd")); });
   }
