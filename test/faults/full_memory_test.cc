@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "queue/server_risks.h"
 #include "store/record.h"
 #include "support/answers.h"
 #include "support/text.h"
@@ -202,9 +203,12 @@ TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and de
   CHECK(counts.totals.retried == 20 + 2 * 20 + 20);
   CHECK(counts.unack + counts.ready + counts.retry == 0);
   CHECK(consumer->stats().errors == 0);
-  CHECK_MESSAGE(lines.count() == 2, lines.find(""));
   CHECK(has(lines.find("of maxmemory"), "with noeviction"));
-  CHECK(has(lines.find("whose bodies are gone"), expired));
+  // This server does not evict, but one of an earlier test of this process may have.
+  const bool evicts = !is_eviction_excluded();
+  CHECK_MESSAGE(lines.count() == (evicts ? 2U : 1U), lines.find(""));
+  CHECK(lines.count(evicts ? Severity::warning : Severity::info, "whose bodies are gone") == 1);
+  CHECK(has(lines.find("whose bodies are gone", Severity::info), expired));
   CHECK(ledger.overlaps() == 0);
 }
 
