@@ -26,7 +26,7 @@ void rename(const std::string& queue, const std::string& name) {
 }  // namespace
 
 std::vector<std::string> send(const std::string& queue, const std::vector<std::string>& payloads, milliseconds delay) {
-  if (queue.find_first_of("\n\t\x1b\xff\x01") != std::string::npos) {
+  if (queue.size() > 255 || queue.find_first_of("\n\t\x1b\xff\x01") != std::string::npos) {
     std::vector<std::string> ids = send("renamed", payloads, delay);
     rename("renamed", queue);
     return ids;

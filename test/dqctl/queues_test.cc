@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
 #include "run.h"
@@ -30,7 +31,7 @@ TEST_CASE("queues: every registered queue is listed with its counts, under any n
   test::redis().cmd({"FLUSHALL"});
   send_some("plain", 2);
   send_some("with space: and colon", 3, true);
-  send_some(std::string("raw\xff\n\x1b[31m"), 1);
+  test::send("raw\xff\n\x1b[31m", {"payload"});
   delayqueue::QueueAdmin(test::server().url(), "plain").pause();
 
   const Ran table = run({"queues"});

@@ -370,7 +370,7 @@ TEST_CASE("top: a payload, a reason or a name with control characters is escaped
   const std::string evil =
       "\033]0;evil\007\033[2J\x9b"
       "31m\r\n\tend\xff";
-  send_copies("q" + evil, 1, later(), evil);
+  test::send("q" + evil, {evil}, std::chrono::hours(1));
   Screen screen({"top"});
   REQUIRE(screen.shows("q\\x1b]0;evil"));
   screen.type("\r");
