@@ -106,7 +106,8 @@ Words command_names() {
 // A number above all doubles is valid JSON, but this parser does not read it.
 bool accepts(std::string text) {
   const std::string huge = "1e999";
-  for (std::size_t at = text.find(huge); at != std::string::npos; at = text.find(huge)) text.replace(at, huge.size(), "1");
+  for (std::size_t at = text.find(huge); at != std::string::npos; at = text.find(huge))
+    text.replace(at, huge.size(), "1");
   return json::accept(text);
 }
 
