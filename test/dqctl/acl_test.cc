@@ -80,6 +80,7 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   op.guarded.admin.cmd({"LPUSH", "dp:orders:retry", failed});
   op.dqctl({"queues"});
   op.dqctl({"metrics"});
+  op.guarded.admin.cmd({"HSET", "dp:orders:consumers", "01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55", "damaged"});
   for (const char* command : {"stats", "stuck", "workers", "pause", "resume"}) op.dqctl({command, "orders"});
   CHECK_FALSE(has(op.dqctl({"pause", "orders", "--audit"}).err, "warning"));
   op.dqctl({"resume", "orders"});
