@@ -43,7 +43,7 @@ struct Entry {
   std::optional<std::int64_t> score_us;
   std::optional<int> retries;
   int deliveries = 0;
-  bool undelivered = false;  // attempts has an entry, and it says 0
+  bool undelivered = false;                 // attempts has an entry, and it says 0
   std::optional<std::int64_t> last_end_us;  // of its last lease or backoff; unset: it had none, or it is not known
   std::string reason;
   std::size_t offset = 0;  // in a page of a list: how many of its ids_read are before it
