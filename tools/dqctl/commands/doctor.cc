@@ -77,34 +77,12 @@ std::string unpartitioned_id(Inspector& inspector) try {
   return "";
 }
 
-const char* risk_name(RiskKind kind) {
-  switch (kind) {
-    case RiskKind::eviction:
-      return "eviction";
-    case RiskKind::memory:
-      return "memory";
-    case RiskKind::persistence:
-      return "persistence";
-    case RiskKind::disk:
-      return "disk";
-    case RiskKind::replica:
-      return "replica";
-    case RiskKind::clock:
-      return "clock";
-    case RiskKind::coverage:
-      return "coverage";
-    case RiskKind::unknown:
-      break;
-  }
-  return "unknown";
-}
-
 // The risks that --accept takes. RiskKind::unknown is a note and does not change the exit code.
 std::vector<std::string> names_of_risks() {
   std::vector<std::string> names;
   for (const RiskKind kind : {RiskKind::eviction, RiskKind::memory, RiskKind::persistence, RiskKind::disk,
                               RiskKind::replica, RiskKind::clock, RiskKind::coverage}) {
-    names.emplace_back(risk_name(kind));
+    names.emplace_back(delayqueue::to_string(kind));
   }
   return names;
 }
@@ -116,7 +94,7 @@ Level level_of(const Risk& risk) {
 }
 
 bool is_accepted(const Risk& risk, const DoctorArgs& args) {
-  return std::find(args.accepted.begin(), args.accepted.end(), risk_name(risk.kind)) != args.accepted.end();
+  return std::find(args.accepted.begin(), args.accepted.end(), delayqueue::to_string(risk.kind)) != args.accepted.end();
 }
 
 std::string ms_text(microseconds span) {
@@ -202,7 +180,7 @@ Object object_with_error(const ServerInfo& master) {
 
 Object object_of(const Risk& risk, const std::string& address, const DoctorArgs& args) {
   Object object;
-  object.add("server", address).add("kind", risk_name(risk.kind)).add("level", to_string(level_of(risk)));
+  object.add("server", address).add("kind", delayqueue::to_string(risk.kind)).add("level", to_string(level_of(risk)));
   return object.add("accepted", is_accepted(risk, args)).add("text", risk.text);
 }
 

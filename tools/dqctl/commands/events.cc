@@ -26,26 +26,6 @@ struct EventsArgs {
   std::uint64_t limit = 0;
 };
 
-const char* event_name(EventKind kind) {
-  switch (kind) {
-    case EventKind::sent:
-      return "sent";
-    case EventKind::ready:
-      return "ready";
-    case EventKind::delivered:
-      return "delivered";
-    case EventKind::acked:
-      return "acked";
-    case EventKind::nacked:
-      return "nacked";
-    case EventKind::retried:
-      return "retried";
-    case EventKind::dead_lettered:
-      return "dead_lettered";
-  }
-  return "unknown";
-}
-
 Colour colour_of(EventKind kind) {
   if (kind == EventKind::dead_lettered) return Colour::red;
   return kind == EventKind::nacked || kind == EventKind::retried ? Colour::yellow : Colour::plain;
@@ -109,7 +89,7 @@ std::optional<Event> EventFollower::next() {
 
 void EventFollower::show(const Event& event) {
   ++shown_;
-  std::string name = event_name(event.kind);
+  std::string name = delayqueue::to_string(event.kind);
   Object object;
   object.add("time", event.at).add("event", name).add("count", event.count);
   name.resize(9, ' ');  // fixed width: rows are written one at a time
