@@ -83,20 +83,6 @@ class JsonLine {
   std::string text_;
 };
 
-const char* name_of(Verdict::Kind kind) {
-  switch (kind) {
-    case Verdict::Kind::ack:
-      return "ack";
-    case Verdict::Kind::nack:
-      return "nack";
-    case Verdict::Kind::reject:
-      return "reject";
-    case Verdict::Kind::snooze:
-      return "snooze";
-  }
-  return "unknown";
-}
-
 // ConsumerOptions::around. With a DeliveryHandler there is no verdict yet.
 std::optional<Verdict> log_handled(const Message& message, const delayqueue::NextHandler& next) {
   const Clock::time_point began = Clock::now();
@@ -112,7 +98,7 @@ std::optional<Verdict> log_handled(const Message& message, const delayqueue::Nex
   };
   try {
     std::optional<Verdict> verdict = next();
-    print(verdict ? name_of(verdict->kind()) : "later", verdict ? verdict->reason() : "");
+    print(verdict ? to_string(verdict->kind()) : "later", verdict ? verdict->reason() : "");
     return verdict;
   } catch (const std::exception& e) {
     print("nack", e.what());  // the library makes a nack of it
@@ -123,16 +109,11 @@ std::optional<Verdict> log_handled(const Message& message, const delayqueue::Nex
   }
 }
 
-const char* name_of(delayqueue::Severity severity) {
-  constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
-  return kNames[static_cast<std::size_t>(severity)];
-}
-
 // The logger of producers and consumers.
 void log_entry(const delayqueue::LogEntry& entry) {
   if (entry.severity == delayqueue::Severity::debug) return;
   JsonLine line("log");
-  line.add("severity", name_of(entry.severity));
+  line.add("severity", to_string(entry.severity));
   line.add("text", entry.text);
   line.add("queue", entry.queue);
   line.add("consumer", entry.consumer);
