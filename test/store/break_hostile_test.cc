@@ -165,8 +165,7 @@ const std::vector<AnyMove>& other_scripts() {
        }},
       {"register_consumer",
        [](Scene& s) {
-         show(s,
-              [&](Pipeline& p) { return register_consumer(p, s.keys(), "me", "host=x", milliseconds(60'000), "0"); });
+         show(s, [&](Pipeline& p) { return register_consumer(p, s.keys(), "me", "host=x", milliseconds(60'000)); });
        }},
       {"unlock", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().unlock(p, "another"); }); }},
       {"check", [](Scene& s) {
