@@ -5,13 +5,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <thread>
 #include <tuple>
 
 namespace delayqueue {
 
 Remains QueueRemoval::run() {
-  for (const unsigned partition : partitions_.all()) all_.push_back(&partitions_.of(partition));
+  // The keys of partitions that the layout has lost are keys of the queue, too.
+  std::set<unsigned> numbers;
+  for (const unsigned partition : partitions_.probe(Partitions::Probe::reachable)) numbers.insert(partition);
+  for (const unsigned partition : partitions_.all()) numbers.insert(partition);
+  for (const unsigned partition : numbers) all_.push_back(&partitions_.of(partition));
   Remains remains = find_all();
   if (remains.wrong_type || remains.pending + remains.unack + remains.dead > 0) return remains;
   for (SharedConnection* const partition : all_) {

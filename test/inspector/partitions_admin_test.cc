@@ -363,6 +363,14 @@ TEST_CASE("partitions: the integrity check reports one with messages that no cop
   CHECK(Inspector(queue.url, queue.name).counts().ready == 1);
 }
 
+TEST_CASE("partitions: forget finds the messages of those that the layout has lost, and of those that no copy names") {
+  LostLayout lost;
+  CHECK(QueueAdmin(lost.url, lost.name).forget().ready == 1);
+  Partitioned queue(4);
+  queue.to.send(9);
+  CHECK(QueueAdmin(queue.url, queue.name).forget().ready == 1);
+}
+
 TEST_CASE("partitions: a user without rights to them checks a queue that has one") {
   test::Queue plain;
   plain.send("x");
