@@ -6,6 +6,7 @@
 #include "queue/connection_pool.h"
 #include "queue/endpoint.h"
 #include "queue/write_concern.h"
+#include "redis/failure.h"
 #include "redis/pipeline.h"
 #include "redis/reply.h"
 #include "run/fair_mutex.h"
@@ -13,8 +14,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -87,14 +88,14 @@ class SharedConnection {
   // Callers that waited for a connect that failed share its error: each would otherwise spend its own timeout on a
   // server that does not respond.
   ConnectionPool::Lent take(redis::Clock::time_point called_at) {
-    if (connect_error_ != nullptr && called_at <= failed_at_) std::rethrow_exception(redis::copy_of(connect_error_));
+    if (connect_failure_ && called_at <= failed_at_) redis::raise(*connect_failure_);
     try {
       ConnectionPool::Lent connection = take_idle();
       if (connection.is_none()) connection = connect();
-      connect_error_ = nullptr;
+      connect_failure_.reset();
       return connection;
     } catch (const Error&) {
-      connect_error_ = redis::copy_of(std::current_exception());  // the caller has the other one
+      connect_failure_ = redis::current_failure();
       failed_at_ = redis::Clock::now();
       throw;
     }
@@ -141,10 +142,10 @@ class SharedConnection {
   Endpoint endpoint_;
   const store::Store store_;
   const WriteConcern write_concern_;
-  FairMutex mutex_;                   // guards all members below
-  std::set<std::uint64_t> verified_;  // the numbers of connections on which the queue is verified
-  bool reconnects_ = false;           // the last connection failed: the next call opens one
-  std::exception_ptr connect_error_;  // of the last attempt to connect; null: it succeeded
+  FairMutex mutex_;                                // guards all members below
+  std::set<std::uint64_t> verified_;               // the numbers of connections on which the queue is verified
+  bool reconnects_ = false;                        // the last connection failed: the next call opens one
+  std::optional<redis::Failure> connect_failure_;  // of the last attempt to connect
   redis::Clock::time_point failed_at_;
 };
 

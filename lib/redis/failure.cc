@@ -1,0 +1,62 @@
+#include "redis/failure.h"
+
+#include "redis/reply.h"
+
+#include <delayqueue/error.h>
+
+#include <stdexcept>
+
+namespace delayqueue::redis {
+
+using Kind = Failure::Kind;
+
+Failure current_failure() {
+  try {
+    throw;
+  } catch (const SlotUnavailable& e) {
+    return {Kind::slot_unavailable, e.what(), e.is_moving()};
+  } catch (const ConnectionError& e) {
+    return {Kind::connection, e.what()};
+  } catch (const ScriptsMissing& e) {
+    return {Kind::scripts_missing, e.what()};
+  } catch (const AccessDenied& e) {
+    return {Kind::access_denied, e.what()};
+  } catch (const ReplyError& e) {
+    return {Kind::reply, e.what()};
+  } catch (const SetupError& e) {
+    return {Kind::setup, e.what()};
+  } catch (const std::invalid_argument& e) {
+    return {Kind::invalid_argument, e.what()};
+  } catch (...) {
+    return {Kind::other, current_exception_text(), false, std::current_exception()};
+  }
+}
+
+std::exception_ptr exception_of(const Failure& failure, std::vector<std::string> ids) {
+  switch (failure.kind) {
+    case Kind::slot_unavailable:
+      if (ids.empty()) return std::make_exception_ptr(SlotUnavailable(failure.text, failure.slot_moves));
+      [[fallthrough]];
+    case Kind::connection:
+      return std::make_exception_ptr(ConnectionError(failure.text, std::move(ids)));
+    case Kind::reply:
+      return std::make_exception_ptr(ReplyError(failure.text));
+    case Kind::access_denied:
+      return std::make_exception_ptr(AccessDenied(failure.text));
+    case Kind::scripts_missing:
+      return std::make_exception_ptr(ScriptsMissing(failure.text));
+    case Kind::setup:
+      return std::make_exception_ptr(SetupError(failure.text));
+    case Kind::invalid_argument:
+      return std::make_exception_ptr(std::invalid_argument(failure.text));
+    case Kind::other:
+      break;
+  }
+  return failure.exception;
+}
+
+void raise(const Failure& failure, std::vector<std::string> ids) {
+  std::rethrow_exception(exception_of(failure, std::move(ids)));
+}
+
+}  // namespace delayqueue::redis
