@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 namespace delayqueue::store {
@@ -13,15 +14,19 @@ namespace {
 
 using redis::Reply;
 
-// As layout.lua reads it: 0 unless it is a number below 2^53.
-std::int64_t number_of(Reply reply) {
-  if (reply.is_nil()) return 0;
+// As the scripts read it: unset unless it is a number below 2^53.
+std::optional<std::int64_t> number_in(Reply reply) {
+  if (reply.is_nil()) return std::nullopt;
   const std::string_view text = reply.text();
   std::int64_t number = 0;
-  if (text.size() > 16 || text.find_first_not_of("0123456789") != std::string_view::npos) return 0;
+  if (text.empty() || text.size() > 16 || text.find_first_not_of("0123456789") != std::string_view::npos) {
+    return std::nullopt;
+  }
   std::from_chars(text.data(), text.data() + text.size(), number);
-  return number < kNoGeneration ? number : 0;
+  return number < kNoGeneration ? std::optional(number) : std::nullopt;
 }
+
+std::int64_t number_of(Reply reply) { return number_in(reply).value_or(0); }
 
 Layout layout_of(std::int64_t generation, std::int64_t partitions, std::int64_t top) {
   Layout layout;
@@ -41,11 +46,13 @@ constexpr const char* kNumberSettings[] = {"generation", "partitions", "top", "p
 std::vector<std::string> as_invalid(Reply reply) {
   std::vector<std::string> invalid;
   for (std::size_t i = 0; i < std::size(kNumberSettings); ++i) {
-    const std::int64_t number = number_of(reply[i]);
-    const bool partitions = i == 1 || i == 2;  // the other two are generations
-    const bool possible = number > 0 && (!partitions || number <= kMostPartitions) &&
-                          (i != 1 || is_partition_count(static_cast<unsigned>(number)));
-    if (!reply[i].is_nil() && !possible) invalid.emplace_back(kNumberSettings[i]);
+    if (reply[i].is_nil()) continue;
+    const std::optional<std::int64_t> number = number_in(reply[i]);
+    const bool is_generation = i == 0 || i == 3;  // 0 in a copy of a layout or pause that was never set
+    const bool possible = number && (is_generation || (*number > 0 && *number <= kMostPartitions));
+    if (!possible || (i == 1 && !is_partition_count(static_cast<unsigned>(*number)))) {
+      invalid.emplace_back(kNumberSettings[i]);
+    }
   }
   return invalid;
 }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <set>
@@ -272,6 +273,20 @@ TEST_CASE("partitions: the integrity check examines the others when one cannot b
   CHECK(has(report.errors.at(2), "format \"2\""));
   CHECK_FALSE(report.clean());
   CHECK(has(thrown([&] { return QueueAdmin(queue.url, queue.name, queue.only(2)).check(options); }), "format \"2\""));
+}
+
+TEST_CASE("partitions: the integrity check finds nothing in copies of a queue that was never paused") {
+  Partitioned queue(4);
+  std::atomic<int> handled{0};
+  Consumer consumer(queue.url, queue.name, [&](const Message&) {
+    ++handled;
+    return ack();
+  });
+  consumer.start();
+  for (unsigned partition = 0; partition < 4; ++partition) queue.to.send(partition);
+  REQUIRE(test::eventually([&] { return handled == 4; }));
+  CHECK(hash_field(queue.to.keys(3).settings, "pause") == "0");
+  CHECK(queue.admin.check().findings.empty());
 }
 
 // A queue whose layout both copies have lost; partition 20 has a copy, and a message.
