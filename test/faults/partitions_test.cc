@@ -439,8 +439,7 @@ void move_a_slot(const ProducerOptions& options) {
   REQUIRE(eventually([&] { return load.has_used(queue, {5}, {}); }, kPatience));
   incomplete().begin_migration(slot, to);
   const auto moving = Clock::now();
-  std::this_thread::sleep_for(1s);
-  CHECK(load.succeeded(moving, Clock::now()) > 100);
+  CHECK(eventually([&] { return load.succeeded(moving, Clock::now()) > 100; }, kPatience));
   while (incomplete().migrate_keys(slot, 2) > 0) std::this_thread::sleep_for(5ms);
   incomplete().finish_migration(slot);
   const auto moved = Clock::now();
