@@ -1,27 +1,13 @@
 // ConsumerOptions::around.
+#include "support/test.h"
+
 #include <delayqueue/batch.h>
-#include <delayqueue/consumer.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "support/answers.h"
-#include "support/ledger.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::ack_all;
 using test::eventually;
 using test::has;

@@ -1,26 +1,12 @@
 // Coroutines of Asio as handlers, and sends that are awaited. A separate program, because it needs C++20; skipped where
 // Asio is not installed.
+#include "support/test.h"
+
 #include <delayqueue/asio.h>
-#include <delayqueue/consumer.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <exception>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using test::numbers;

@@ -1,24 +1,16 @@
 // Calls in other threads, by which a consumer of several servers connects to them.
-#include "consumer/background_call.h"
+#include "support/test.h"
 
-#include "consumer/wakeup_listener.h"
-#include "queue/endpoint.h"
-
-#include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <deque>
-#include <string>
-
-#include "support/ledger.h"
+#include "consumer/background_call.h"
+#include "consumer/wakeup_listener.h"
+#include "queue/endpoint.h"
 #include "support/raw_server.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 

@@ -1,23 +1,11 @@
 // Batches: handlers for several messages at once.
+#include "support/test.h"
+
 #include <delayqueue/batch.h>
-#include <delayqueue/consumer.h>
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::has;
 using test::kPatience;

@@ -1,24 +1,11 @@
 // Delivery: on time, in order, and with few requests while idle.
-#include <delayqueue/consumer.h>
-#include <delayqueue/private_server.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <sys/resource.h>
-
-#include <atomic>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 using test::ConsumerPtr;
 using test::eventually;

@@ -1,26 +1,11 @@
 // Deliveries that are settled later: from any thread, twice, never, too late.
-#include <delayqueue/consumer.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <deque>
-#include <fstream>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "support/answers.h"
 #include "support/forked.h"
-#include "support/ledger.h"
 #include "support/limits.h"
 #include "support/process.h"
 #include "support/proxy.h"
@@ -30,7 +15,6 @@
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::kPatience;

@@ -1,20 +1,11 @@
 // The longest durations that options accept, and durations far outside of them, work: no time overflows.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
+#include "support/test.h"
 
 #include "queue/option_checks.h"
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 int requests_in_a_second(test::Redis& client) {

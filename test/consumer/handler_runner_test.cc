@@ -1,21 +1,11 @@
 // The handlers of a consumer, without Redis.
+#include "support/test.h"
+
 #include "consumer/handler_runner.h"
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::kPatience;

@@ -1,21 +1,14 @@
 // Headers from the producer to the handler.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
+
 #include <delayqueue/testing.h>
 
-#include <doctest/doctest.h>
-
-#include <map>
-#include <string>
-#include <vector>
-
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/partitioned.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;

@@ -1,17 +1,5 @@
 // The partitions of a queue in a consumer: each is served by a separate lane.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <mutex>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "consumer/handler_runner.h"
 #include "consumer/served_queue.h"
@@ -22,14 +10,11 @@
 #include "store/keys.h"
 #include "store/layout.h"
 #include "store/moves.h"
-#include "support/ledger.h"
 #include "support/proxy.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::calls_of;
 using test::eventually;
 using test::Gate;

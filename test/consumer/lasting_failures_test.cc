@@ -1,25 +1,12 @@
 // A failure that lasts floods neither the log nor the server, also if attempts succeed for a moment each.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <chrono>
-#include <deque>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::FaultProxy;
 using test::kPatience;

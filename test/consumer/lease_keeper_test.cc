@@ -1,15 +1,7 @@
 // LeaseKeeper: renewals whose answers are lost, or that Redis refuses.
+#include "support/test.h"
+
 #include "consumer/lease_keeper.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "support/server.h"
 
 namespace delayqueue {
 namespace {

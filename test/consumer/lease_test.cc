@@ -1,21 +1,11 @@
 // Leases: who holds a message, for how long, and how long handlers may run.
-#include <delayqueue/consumer.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::ConsumerPtr;
 using test::eventually;
 using test::Gate;

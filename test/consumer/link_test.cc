@@ -1,25 +1,13 @@
 // A consumer behind a link with a long round trip.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
+#include "support/test.h"
 
 #include "store/moves.h"
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::FaultProxy;
 using test::Ledger;
 using test::Queue;

@@ -1,36 +1,18 @@
 // A consumer of several queues: they share its threads and connections, and none delays the others.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <poll.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <deque>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "consumer/wakeup_listener.h"
 #include "queue/endpoint.h"
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/limits.h"
 #include "support/proxy.h"
 #include "support/sanitized.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::ConsumerPtr;
 using test::eventually;
 using test::Gate;

@@ -1,18 +1,10 @@
-#include <delayqueue/message.h>
+#include "support/test.h"
+
 #include <delayqueue/testing.h>
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 
 TEST_CASE("make_message: by default a first delivery, sent now, whose lease never ends") {

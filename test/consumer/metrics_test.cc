@@ -1,26 +1,11 @@
 // Consumer::metrics(): histograms, the handler that runs the longest, and their text.
-#include <delayqueue/consumer.h>
-#include <delayqueue/metrics.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <chrono>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
+#include "support/test.h"
 
 #include "queue/histogram_recorder.h"
-#include "support/ledger.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::has;

@@ -1,26 +1,18 @@
 // A consumer that cannot reach Redis uses almost no CPU.
-#include "support/answers.h"
+#include "support/test.h"
 
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
+#include "support/answers.h"
 #include "support/local.h"
 #include "support/raw_server.h"
 #include "support/sanitized.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::kPatience;

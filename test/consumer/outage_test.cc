@@ -1,22 +1,11 @@
 // Redis goes away, comes back, or refuses commands while a consumer runs.
-#include <delayqueue/consumer.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <sys/resource.h>
-
-#include <algorithm>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::has;

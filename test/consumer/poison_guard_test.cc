@@ -1,19 +1,11 @@
 // When a consumer takes possible poison messages, and when it scans retry behind them.
+#include "support/test.h"
+
 #include "consumer/poison_guard.h"
-
-#include <doctest/doctest.h>
-
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "support/server.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = PoisonGuard::Clock;
 using store::TakeLimits;
 using store::Taken;

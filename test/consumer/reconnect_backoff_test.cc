@@ -1,19 +1,11 @@
 // The pauses between a consumer's reconnects, and which failures are warnings.
+#include "support/test.h"
+
 #include "consumer/reconnect_backoff.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "queue/failure_log.h"
 
 namespace delayqueue {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr ReconnectBackoff::Pauses kPauses{50ms, 1000ms};
 

@@ -1,19 +1,6 @@
 // Redis refuses a consumer's commands: no verdict is lost, and retries have pauses.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/local.h"
 
 namespace delayqueue {

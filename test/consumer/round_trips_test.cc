@@ -1,21 +1,7 @@
 // Pipelined round trips: the consumer sends a second one before the first is answered.
+#include "support/test.h"
+
 #include "consumer/round_trip.h"
-
-#include <delayqueue/consumer.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <deque>
-#include <exception>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/proxy.h"
 #include "support/relay.h"
 #include "support/scripted_server.h"
@@ -23,7 +9,6 @@
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;

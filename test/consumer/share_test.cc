@@ -1,20 +1,9 @@
 // Fairness between new messages, redelivered messages, and messages that fail.
-#include <delayqueue/consumer.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::kPatience;

@@ -1,11 +1,7 @@
 // SharedCapacity: how many messages each lane may take, computed from what all lanes use.
+#include "support/test.h"
+
 #include "consumer/shared_capacity.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <vector>
 
 namespace delayqueue {
 namespace {

@@ -1,22 +1,11 @@
 // Start, run and stop: no message is lost and no retry is spent.
-#include <delayqueue/consumer.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::ConsumerPtr;
 using test::eventually;
 using test::Gate;

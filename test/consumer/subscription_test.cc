@@ -1,18 +1,9 @@
 // The options of one queue of a consumer that serves several.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::kPatience;

@@ -1,12 +1,11 @@
 // The time after a connect in which ended leases are left alone.
-#include "consumer/timers.h"
+#include "support/test.h"
 
-#include <doctest/doctest.h>
+#include "consumer/timers.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using Time = Timers::Time;
 
 // Whether ended leases are taken back at this time, with a grace of 2 s and a lease of 30 s.

@@ -1,17 +1,8 @@
 // The way of a verdict to the consumer's thread, and which of three events frees the place of its delivery.
-#include "consumer/verdict_inbox.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "consumer/in_flight_message.h"
+#include "consumer/verdict_inbox.h"
 
 namespace delayqueue {
 namespace {

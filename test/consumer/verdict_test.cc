@@ -1,21 +1,11 @@
 // Verdicts of handlers, and the state of the message after each.
-#include <delayqueue/consumer.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "support/answers.h"
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;

@@ -1,22 +1,13 @@
 // Idle consumers: which of them wake up, when, and how many requests that costs.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
-
-#include <functional>
-#include <map>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "support/process.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::calls_of;
 using test::ConsumerPtr;
 using test::delayed;

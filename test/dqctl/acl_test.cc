@@ -1,17 +1,10 @@
 // The documented ACL rule for dqctl allows all of its commands to run, and grants no right that none of them uses.
-#include "support/acl.h"
-#include "support/regex.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <set>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "queue.h"
+#include "support/acl.h"
 #include "support/local.h"
-#include "support/text.h"
+#include "support/regex.h"
 
 namespace {
 

@@ -1,10 +1,8 @@
 // Tests of dqctl --audit and dqctl actions.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <pwd.h>
 #include <unistd.h>
-
-#include <csignal>
 
 #include "fill.h"
 #include "output/text.h"
@@ -12,8 +10,6 @@
 #include "queue.h"
 #include "run.h"
 #include "support/local.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::has;
@@ -21,8 +17,6 @@ using test::Ran;
 using test::run;
 
 namespace {
-
-using namespace std::chrono_literals;
 
 // How a command line begins that is recorded: run() adds these options.
 const std::string kDqctl = "dqctl --connect-timeout 30s --command-timeout 30s ";

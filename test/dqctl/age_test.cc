@@ -1,18 +1,15 @@
 // Ages on the screen where clocks differ: the time in the ids and the time of death are an hour ahead of Redis' clock.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
 #include "screen.h"
-
 #include "support/regex.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::has;
 using test::run;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,9 +1,5 @@
 // The command line: values of options, mistyped commands, arguments that errors repeat, and the width of help texts.
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <sstream>
+#include "support/test.h"
 
 #include "commands.h"
 #include "output/text.h"
@@ -11,7 +7,6 @@
 #include "queue.h"
 #include "support/local.h"
 #include "support/paths.h"
-#include "support/text.h"
 
 namespace {
 

@@ -1,17 +1,11 @@
 // Tests of dqctl cancel, reschedule, release, bury and extend: the commands that take ids.
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <memory>
-#include <thread>
+#include "support/test.h"
 
 #include "parse_json.h"
 #include "queue.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using delayqueue::State;
 using nlohmann::json;
 using test::has;

@@ -1,17 +1,11 @@
 // Tests of the command line itself: global options, errors and exit codes.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
-#include <delayqueue/producer.h>
 #include <unistd.h>
-
-#include <csignal>
-#include <fstream>
 
 #include "run.h"
 #include "support/local.h"
 #include "support/paths.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using test::at;
 using test::DqctlOptions;

@@ -1,5 +1,5 @@
 // Completion of the names of queues and the ids in Redis. The tests run the real shells.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <poll.h>
 #include <pty.h>
@@ -7,22 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <cstdlib>
-#include <fstream>
-#include <list>
-#include <string>
-#include <vector>
-
 #include "fill.h"
 #include "queue.h"
 #include "shell.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::has_shell;
 using test::Ran;

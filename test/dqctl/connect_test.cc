@@ -1,17 +1,12 @@
 // Tests of how dqctl connects to a server, and of the keys that it reads.
-#include <delayqueue/producer.h>
-#include <doctest/doctest.h>
-
-#include <csignal>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "run.h"
 #include "support/local.h"
 #include "support/paths.h"
-#include "support/server.h"
 #include "support/slow_names.h"
-#include "support/text.h"
 #include "support/tls_files.h"
 
 using nlohmann::json;

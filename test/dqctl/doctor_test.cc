@@ -1,26 +1,17 @@
 // Tests of dqctl doctor.
-#include <delayqueue/producer.h>
-#include <doctest/doctest.h>
-
-#include <csignal>
-
-#include <set>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "run.h"
 #include "support/cluster.h"
-#include "support/ledger.h"
 #include "support/scripted_server.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::at;
 using test::has;
 using test::Ran;
 using test::run;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,11 +1,7 @@
 // Tests of dqctl events.
-#include <delayqueue/consumer.h>
-#include <delayqueue/private_server.h>
-
-#include <csignal>
+#include "support/test.h"
 
 #include "parse_json.h"
-#include "support/text.h"
 #include "work_support.h"
 
 using nlohmann::json;

@@ -1,19 +1,12 @@
 // Tests of dqctl export and import.
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <sstream>
-#include <thread>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using delayqueue::MessageInfo;
 using delayqueue::State;
 using nlohmann::json;

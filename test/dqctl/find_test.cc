@@ -1,15 +1,11 @@
 // Tests of dqctl find.
-#include <doctest/doctest.h>
-
-#include <csignal>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
 #include "run.h"
 #include "support/partitioned.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::has;
@@ -17,8 +13,6 @@ using test::Ran;
 using test::run;
 
 namespace {
-
-using namespace std::chrono_literals;
 
 const std::string kNowhere = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 

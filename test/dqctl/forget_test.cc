@@ -1,18 +1,12 @@
 // Tests of dqctl forget.
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <thread>
+#include "support/test.h"
 
 #include "parse_json.h"
 #include "queue.h"
 #include "support/cluster.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using delayqueue::State;
 using nlohmann::json;
 using test::has;

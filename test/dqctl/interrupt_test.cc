@@ -1,11 +1,8 @@
 // SIGINT in the middle of a command: dqctl ends soon, and -o json still writes a document.
-#include <doctest/doctest.h>
+#include "support/test.h"
+
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-
-#include <csignal>
-#include <cstdio>
-#include <utility>
 
 #include "parse_json.h"
 #include "support/paths.h"
@@ -13,7 +10,6 @@
 
 namespace {
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 using test::content_of;
 using test::eventually;

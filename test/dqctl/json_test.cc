@@ -1,7 +1,6 @@
+#include "support/test.h"
+
 #include "output/json.h"
-
-#include <doctest/doctest.h>
-
 #include "parse_json.h"
 
 using namespace dqctl;

@@ -1,11 +1,7 @@
-#include "top/keys.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "output/canvas.h"
+#include "top/keys.h"
 #include "top/queue_table.h"
 
 using namespace dqctl;

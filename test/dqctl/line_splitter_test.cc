@@ -1,9 +1,6 @@
+#include "support/test.h"
+
 #include "work/line_splitter.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
 
 using dqctl::LineSplitter;
 

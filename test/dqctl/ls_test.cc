@@ -1,24 +1,15 @@
 // Tests of dqctl ls.
-#include <delayqueue/producer.h>
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
-#include <thread>
+#include "support/test.h"
 
 #include "fill.h"
 #include "filter.h"
 #include "parse_json.h"
 #include "run.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::has;
 using test::Ran;
 using test::run;
-using namespace std::chrono_literals;
 
 namespace {
 

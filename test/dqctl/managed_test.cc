@@ -1,23 +1,12 @@
 // Tests of servers that refuse commands, as managed services do: docs/deployment.md lists what each of them refuses.
-#include <delayqueue/consumer.h>
-#include <delayqueue/inspector.h>
-#include <delayqueue/producer.h>
-#include <delayqueue/queue_admin.h>
-#include <delayqueue/server_info.h>
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <mutex>
+#include "support/test.h"
 
 #include "run.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using delayqueue::ack;
 using delayqueue::State;
 using test::has;
 using test::Ran;
-using namespace std::chrono_literals;
 
 namespace {
 

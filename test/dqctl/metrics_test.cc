@@ -1,23 +1,14 @@
 // Tests of dqctl metrics.
-#include <delayqueue/producer.h>
-#include <delayqueue/queue_admin.h>
-#include <doctest/doctest.h>
-
-#include <cstdlib>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "fill.h"
 #include "run.h"
 #include "support/command_times.h"
 #include "support/partitioned.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using test::has;
 using test::Ran;
 using test::run;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,13 +1,10 @@
 // A million dead letters: reading them stays fast and takes little memory.
-#include <doctest/doctest.h>
-
-#include <algorithm>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "run.h"
 #include "support/command_times.h"
-#include "support/server.h"
 
 using nlohmann::json;
 using test::Ran;

@@ -1,18 +1,16 @@
 // A million dead letters: no step of purge blocks Redis for longer than with few messages, and dqctl takes no more
 // memory.
-#include <doctest/doctest.h>
+#include "support/test.h"
+
 #include <unistd.h>
 
 #include "fill.h"
 #include "queue.h"
 #include "support/command_times.h"
-#include "support/text.h"
 
 using test::Ran;
 
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr int kMillion = 1'000'000;
 constexpr long long kPurgedByCall = 200;

@@ -1,19 +1,14 @@
 // An incident: a queue with every kind of fault at once, cured with dqctl alone.
-#include <doctest/doctest.h>
-#include <unistd.h>
+#include "support/test.h"
 
-#include <algorithm>
-#include <mutex>
-#include <set>
+#include <unistd.h>
 
 #include "parse_json.h"
 #include "queue.h"
 #include "support/process.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 using test::has;
 using test::Ran;

@@ -1,28 +1,16 @@
 // Several dqctl at once on one queue, and one that is killed: each reports exactly its own changes, and no message is
 // lost or left over.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <fstream>
-#include <functional>
-#include <list>
-#include <map>
-#include <mutex>
-#include <set>
-#include <thread>
 
 #include "parse_json.h"
 #include "queue.h"
 #include "support/local.h"
 #include "support/proxy.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using delayqueue::State;
 using nlohmann::json;
 using test::counts;

@@ -1,10 +1,5 @@
 // The man page, the help texts and the completions name every command and option.
-#include <doctest/doctest.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <set>
+#include "support/test.h"
 
 #include "fill.h"
 #include "run.h"
@@ -12,8 +7,6 @@
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/regex.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using test::has;
 using test::Ran;

@@ -1,13 +1,9 @@
-#include "parse.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
+#include "support/test.h"
 
 #include "exit.h"
+#include "parse.h"
 
 using namespace dqctl;
-using namespace std::chrono_literals;
 
 namespace {
 

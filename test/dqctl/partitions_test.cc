@@ -1,23 +1,14 @@
 // dqctl on queues with partitions.
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <chrono>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "fill.h"
 #include "queue.h"
 #include "support/cluster.h"
 #include "support/local.h"
 #include "support/partitioned.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 using test::has;
 using test::Partitioned;

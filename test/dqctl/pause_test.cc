@@ -1,13 +1,11 @@
 // Tests of dqctl pause, resume and drain.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include "parse_json.h"
 #include "queue.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 using test::has;
 using test::Ran;

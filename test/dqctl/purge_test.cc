@@ -1,22 +1,15 @@
 // Tests of dqctl purge and redrive, the commands that change messages by filter.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <fstream>
-#include <set>
-#include <sstream>
-
 #include "parse_json.h"
 #include "queue.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using delayqueue::State;
 using nlohmann::json;
 using test::counts;

@@ -1,16 +1,11 @@
 // Tests of dqctl queues.
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <csignal>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
 #include "run.h"
 #include "support/cluster.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::Ran;

@@ -1,14 +1,9 @@
 // The reader of JSON accepts what RFC 8259 allows, and keeps it as it is written.
-#include "read_json.h"
-
-#include <doctest/doctest.h>
-
-#include <cstdint>
-#include <random>
-#include <string>
+#include "support/test.h"
 
 #include "output/text.h"
 #include "parse_json.h"
+#include "read_json.h"
 
 namespace {
 

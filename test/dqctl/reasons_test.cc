@@ -1,17 +1,12 @@
 // Tests of dqctl reasons.
-#include "reasons.h"
-
-#include <doctest/doctest.h>
-
-#include <csignal>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
+#include "reasons.h"
 #include "run.h"
 #include "support/partitioned.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::has;
@@ -20,7 +15,6 @@ using test::run;
 
 namespace {
 
-using namespace std::chrono_literals;
 using dqctl::ReasonCounts;
 
 delayqueue::MessageInfo dead_letter(const std::string& reason, int number, std::chrono::seconds at) {

@@ -1,10 +1,9 @@
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include "parse_json.h"
 #include "queue.h"
 #include "support/acl.h"
 #include "support/sentinels.h"
-#include "support/text.h"
 
 namespace {
 

@@ -1,17 +1,11 @@
 // Tests of dqctl send.
-#include <doctest/doctest.h>
-
-#include <cstdio>
-#include <fstream>
-#include <map>
+#include "support/test.h"
 
 #include "parse_json.h"
 #include "queue.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using delayqueue::State;
 using nlohmann::json;
 using test::has;

@@ -1,15 +1,8 @@
 // Parts of dqctl serve that need no server: parsers, the history, the audit, the token.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <fstream>
-#include <optional>
-#include <thread>
-#include <vector>
 
 #include "exit.h"
 #include "listed_queues.h"
@@ -20,9 +13,7 @@
 #include "serve/request.h"
 #include "support/forked.h"
 #include "support/raw_server.h"
-#include "support/text.h"
 
-using namespace std::chrono_literals;
 using dqctl::HttpError;
 using test::has;
 

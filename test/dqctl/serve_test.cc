@@ -1,5 +1,5 @@
 // dqctl serve: what it answers, changes and refuses.
-#include "serve.h"
+#include "support/test.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -8,21 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <thread>
-
 #include "fill.h"
 #include "queue.h"
+#include "serve.h"
 #include "support/acl.h"
 #include "support/proxy.h"
 #include "support/tls_files.h"
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 using test::has;
 using test::kAction;

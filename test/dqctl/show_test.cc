@@ -1,18 +1,14 @@
 // Tests of dqctl show.
-#include <delayqueue/producer.h>
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "run.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::has;
 using test::Ran;
 using test::run;
-using namespace std::chrono_literals;
 
 namespace {
 

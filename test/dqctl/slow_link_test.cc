@@ -1,17 +1,9 @@
 // dqctl behind a slow link: commands that read, send and handle payloads take as long as the bytes need.
-#include <delayqueue/producer.h>
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "parse_json.h"
 #include "serve.h"
 #include "support/proxy.h"
-#include "support/server.h"
-#include "support/text.h"
 #include "work_support.h"
 
 using test::has;

@@ -1,30 +1,19 @@
 // Tests of dqctl stuck.
-#include "stuck.h"
-#include "parse_json.h"
-
-#include <delayqueue/consumer.h>
-#include <delayqueue/producer.h>
-#include <delayqueue/queue_admin.h>
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <thread>
+#include "support/test.h"
 
 #include "fill.h"
+#include "parse_json.h"
 #include "run.h"
-#include "support/server.h"
-#include "support/text.h"
+#include "stuck.h"
 
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
-using namespace std::chrono_literals;
 using ::dqctl::Evidence;
 using ::dqctl::Level;
 using ::dqctl::StuckFinding;
 using ::dqctl::StuckOptions;
+using nlohmann::json;
+using test::has;
+using test::Ran;
+using test::run;
 
 namespace {
 

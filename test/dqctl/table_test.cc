@@ -1,11 +1,9 @@
 // Tables as dqctl prints them. Their layout for each command is tested with the command.
+#include "support/test.h"
+
 #include "output/table.h"
-
-#include <doctest/doctest.h>
-
 #include "parse_json.h"
 #include "run.h"
-#include "support/server.h"
 
 using nlohmann::json;
 using test::run;

@@ -1,11 +1,10 @@
-#include "output/text.h"
-
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <clocale>
 
+#include "output/text.h"
+
 using namespace dqctl;
-using namespace std::chrono_literals;
 
 TEST_CASE("text: characters that are unsafe on a terminal are escaped, and all others kept") {
   CHECK(printable("plain ä € 𝄞 日本") == "plain ä € 𝄞 日本");

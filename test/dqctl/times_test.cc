@@ -1,9 +1,7 @@
 // Times beyond 2199 are refused by every command that takes one, and cause no early delivery.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include "queue.h"
-#include "support/server.h"
-#include "support/text.h"
 
 namespace {
 

@@ -1,14 +1,10 @@
 // Tests of dqctl top in a pseudo-terminal.
-#include <delayqueue/private_server.h>
-
-#include <csignal>
-#include <thread>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
 #include "screen.h"
-#include "support/text.h"
 #include "work_support.h"
 
 using delayqueue::Inspector;

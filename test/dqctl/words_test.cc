@@ -1,20 +1,13 @@
 // Texts of dqctl: hints for mistyped names, singular and plural, long names, warnings.
-#include <doctest/doctest.h>
-
-#include <delayqueue/version.h>
-
-#include <csignal>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
-
 #include "support/regex.h"
-#include "support/text.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 using test::has;
 using test::Ran;

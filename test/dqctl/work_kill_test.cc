@@ -1,9 +1,5 @@
 // dqctl work: a shell script is as reliable a worker as a C++ consumer.
-#include <delayqueue/private_server.h>
-
-#include <csignal>
-#include <set>
-#include <thread>
+#include "support/test.h"
 
 #include "work_support.h"
 

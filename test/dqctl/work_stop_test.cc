@@ -1,12 +1,7 @@
 // How dqctl work ends: its stop timeout, what Redis has not taken by then, and as process 1.
-#include <doctest/doctest.h>
-#include <signal.h>
+#include "support/test.h"
 
-#include <chrono>
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
+#include <signal.h>
 
 #include "run.h"
 #include "shell.h"

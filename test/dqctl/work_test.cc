@@ -1,12 +1,7 @@
 // dqctl work: the input of a command, and the meaning of its exit code.
-#include <delayqueue/queue_admin.h>
-
-#include <algorithm>
-#include <csignal>
-#include <cstdlib>
+#include "support/test.h"
 
 #include "parse_json.h"
-#include "support/text.h"
 #include "work_support.h"
 
 using delayqueue::SendOptions;

@@ -1,16 +1,8 @@
 // Tests of dqctl workers, and of what show and stuck tell about consumers.
-#include <delayqueue/consumer.h>
-#include <delayqueue/inspector.h>
-#include <doctest/doctest.h>
+#include "support/test.h"
+
 #include <signal.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "fill.h"
 #include "parse_json.h"
@@ -18,14 +10,11 @@
 #include "run.h"
 #include "stuck.h"
 #include "support/process.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::has;
 using test::Ran;
 using test::run;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,26 +1,13 @@
 // A full disk: stop() reports acknowledged writes that are not on disk.
-#include <delayqueue/delayqueue.h>
-#include <delayqueue/private_server.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #ifdef __linux__
 #include <sys/mount.h>
 #endif
 #include <sys/stat.h>
 
-#include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
-#include <stdexcept>
-#include <string>
-
 #include "support/local.h"
-#include "support/server.h"
 
-using namespace std::chrono_literals;
 using doctest::Contains;
 
 namespace {

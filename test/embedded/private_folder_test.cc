@@ -1,16 +1,9 @@
 // The folder of an embedded server: races with other processes while it is made.
-#include <delayqueue/error.h>
-#include <delayqueue/private_server.h>
-#include <delayqueue/producer.h>
+#include "support/test.h"
 
 #include <dlfcn.h>
-#include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <functional>
-#include <string>
-#include <utility>
 
 #include "embedded/private_folder.h"
 #include "support/forked.h"

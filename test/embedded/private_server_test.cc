@@ -1,6 +1,5 @@
-#include <delayqueue/private_server.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -8,28 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <set>
-#include <sstream>
-#include <thread>
-#include <vector>
-
 #include "embedded/folder_servers.h"
 #include "os/descriptor.h"
 #include "support/limits.h"
 #include "support/local.h"
 #include "support/process.h"
-#include "support/server.h"
-#include "support/text.h"
 
 namespace fs = std::filesystem;
 using delayqueue::PrivateServer;
 using delayqueue::PrivateServerOptions;
-using namespace std::chrono_literals;
 using test::ended;
 using test::eventually;
 using test::has;

@@ -1,34 +1,18 @@
 // embedded:/folder: the life of a server that several processes share, when these end or crash.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "embedded/folder_servers.h"
 #include "support/local.h"
 #include "support/process.h"
-#include "support/server.h"
 
 using test::ended;
 using test::eventually;
 using test::server_pid;
-using namespace std::chrono_literals;
 
 namespace {
 

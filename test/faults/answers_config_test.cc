@@ -1,19 +1,11 @@
 // Errors of passwords and ACL rules: reported, retried with long pauses, and work continues when the cause is removed.
+#include "support/test.h"
+
 #include "support/answers.h"
-#include "support/text.h"
-
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
-
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;

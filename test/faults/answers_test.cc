@@ -1,27 +1,17 @@
 // Every error that a server may answer, provoked on a real server under a consumer, a producer and an inspector. Errors
 // of passwords and ACL rules are in answers_config_test.cc.
-#include "support/answers.h"
+#include "support/test.h"
 
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
+#include "support/answers.h"
 #include "support/raw_server.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;

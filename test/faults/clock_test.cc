@@ -1,25 +1,12 @@
 // Jumps of Redis' clock while the queue is in use.
+#include "support/test.h"
+
 #include "consumer/clock_monitor.h"
-
-#include <delayqueue/consumer.h>
-#include <delayqueue/inspector.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <mutex>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/text.h"
 #include "support/wrong_clock.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::delayed;
 using test::eventually;
 using test::Gate;

@@ -1,26 +1,15 @@
 // redis+cluster://: a queue in one slot, on any node, also while the slot moves.
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <set>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "queue/endpoint.h"
 #include "queue/layout_keeper.h"
 #include "store/moves.h"
 #include "support/cluster.h"
 #include "support/examine.h"
-#include "support/ledger.h"
 #include "support/limits.h"
 #include "support/local.h"
 #include "support/sender.h"
 
-using namespace std::chrono_literals;
 using namespace delayqueue;
 using test::eventually;
 using test::fresh_queue;

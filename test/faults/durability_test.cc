@@ -1,19 +1,11 @@
 // Durability, with real replicas: when a call returns, its writes are on as many replicas, or on disk, as configured.
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <mutex>
-#include <string>
-
 #include "store/record.h"
-#include "support/ledger.h"
 #include "support/process.h"
 
-using namespace std::chrono_literals;
 using namespace delayqueue;
 using test::eventually;
 using test::fresh_queue;

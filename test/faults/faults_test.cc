@@ -1,21 +1,13 @@
 // Crashes of worker processes and of Redis.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
 
-#include <algorithm>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/process.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::begun;
 using test::eventually;
 using test::kPatience;

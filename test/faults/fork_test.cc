@@ -1,29 +1,15 @@
 // Objects of the library in a forked process.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <functional>
-#include <future>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "support/forked.h"
 #include "support/limits.h"
-#include "support/server.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::in_child;
 using test::kForksMakeThreads;
 using test::server;

@@ -1,7 +1,6 @@
 // start() and stop() return in time although a server, a Sentinel or a DNS look-up never answers.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -12,31 +11,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdlib>
-#include <fstream>
-#include <future>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "embedded/folder_server.h"
 #include "support/limits.h"
 #include "support/local.h"
 #include "support/raw_server.h"
 #include "support/sanitized.h"
 #include "support/scripted_server.h"
-#include "support/server.h"
 #include "support/slow_names.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using test::array;
 using test::bulk;

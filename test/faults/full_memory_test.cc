@@ -1,24 +1,13 @@
 // A Redis at its maxmemory, filled by another program: sends are refused as a whole, everything else works.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <functional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "queue/server_risks.h"
 #include "store/record.h"
 #include "support/answers.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::has;

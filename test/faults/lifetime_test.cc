@@ -1,21 +1,9 @@
 // Objects destroyed by their own handler or callback, and objects that were moved from.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <thread>
-
-#include "support/server.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::kId;
 using test::redis;
 using test::server;

@@ -1,34 +1,20 @@
 // The system refuses this process file descriptors or threads.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <exception>
-#include <functional>
-#include <future>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "os/interrupt.h"
 #include "redis/socket.h"
 #include "security/other_user.h"
 #include "support/answers.h"
 #include "support/forked.h"
-#include "support/ledger.h"
 #include "support/limits.h"
 #include "support/sanitized.h"
-#include "support/server.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using doctest::Contains;
 using test::ack_all;
 using test::fresh_queue;

@@ -1,30 +1,13 @@
 // A queue with 16 partitions under steady load, while one of three masters is gone for ten seconds, or its slots move.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <mutex>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "store/keys.h"
 #include "store/record.h"
 #include "support/cluster.h"
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 
 using WallTime = system_clock::time_point;

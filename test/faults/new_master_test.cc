@@ -1,31 +1,16 @@
 // A master that joins a Cluster while a partitioned queue is in use, and gets some of its slots; and one that leaves.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <exception>
-#include <map>
-#include <mutex>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "store/keys.h"
 #include "store/record.h"
 #include "support/cluster.h"
-#include "support/ledger.h"
 #include "support/process.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 

@@ -1,26 +1,11 @@
 // Producers of a partitioned queue while masters of a Cluster come and go.
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <future>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "store/keys.h"
 #include "store/record.h"
 #include "support/cluster.h"
-#include "support/ledger.h"
 #include "support/limits.h"
 
-using namespace std::chrono_literals;
 using namespace delayqueue;
 using test::eventually;
 using test::kPatience;

@@ -1,27 +1,15 @@
 // Permanent mistakes: every object throws them at once, as an error that is not a ConnectionError. Temporary errors are
 // retried, and logged to stderr if there is no logger.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "queue/event_sink.h"
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/local.h"
 #include "support/scripted_server.h"
-#include "support/server.h"
-#include "support/text.h"
 #include "support/tls_files.h"
 
 using delayqueue::ConnectionOptions;
@@ -29,7 +17,6 @@ using delayqueue::SetupError;
 using doctest::Contains;
 using test::ack_all;
 using test::eventually;
-using namespace std::chrono_literals;
 
 namespace {
 

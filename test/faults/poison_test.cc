@@ -1,27 +1,13 @@
 // Poison messages: each delivery kills the process of the handler. Other messages taken with them must survive.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/process.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using test::eventually;
 using test::Gate;

@@ -1,15 +1,9 @@
 // Sentinels and the servers that they monitor, with separate logins and certificates.
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
+#include "support/test.h"
 
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/sentinels.h"
 #include "support/tls_files.h"
 
-using namespace std::chrono_literals;
 using namespace delayqueue;
 using test::eventually;
 using test::fresh_queue;

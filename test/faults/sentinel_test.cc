@@ -1,16 +1,10 @@
 // redis+sentinel://: the queue is on the master that the Sentinels report.
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
+#include "support/test.h"
 
-#include <string>
-#include <thread>
-
-#include "support/ledger.h"
 #include "support/partitioned.h"
 #include "support/sender.h"
 #include "support/sentinels.h"
 
-using namespace std::chrono_literals;
 using namespace delayqueue;
 using test::eventually;
 using test::fresh_queue;

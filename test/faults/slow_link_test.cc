@@ -1,28 +1,14 @@
 // A slow link, with payloads that take longer than the timeouts: requests that are slow succeed, silence does not.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
+#include "support/test.h"
 
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/local.h"
 #include "support/proxy.h"
-#include "support/text.h"
 #include "support/tls_files.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using test::FaultProxy;
 using test::has;

@@ -1,24 +1,16 @@
 // TLS failures: producer, consumer and inspector report them in time, and continue when they are fixed.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/socket.h>
 
-#include <chrono>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "support/answers.h"
 #include "support/raw_server.h"
-#include "support/text.h"
 #include "support/tls_files.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::Certificate;
 using test::eventually;
 using test::has;

@@ -1,13 +1,8 @@
 // A queue over TLS, while the server closes connections and restarts.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <memory>
-#include <string>
-
-#include "support/ledger.h"
 #include "support/local.h"
 #include "support/tls_files.h"
 

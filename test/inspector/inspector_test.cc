@@ -1,24 +1,10 @@
-#include <delayqueue/inspector.h>
-#include <delayqueue/queue_admin.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
 #include <cctype>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/server.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 using test::delayed;
 using test::eventually;

@@ -1,22 +1,9 @@
 // QueueAdmin::check on healthy, busy and damaged queues.
-#include <delayqueue/queue_admin.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <optional>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::delayed;
 using test::eventually;
 using test::Gate;

@@ -1,19 +1,9 @@
 // Inspector::list: pages, their order, and walks over thousands of messages.
-#include <delayqueue/inspector.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::Ledger;
 using test::numbers;
 using test::Queue;

@@ -1,14 +1,7 @@
 // QueueAdmin::check on a million messages: it takes long, but each of its calls stays short.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "support/command_times.h"
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {

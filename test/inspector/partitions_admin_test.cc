@@ -1,24 +1,11 @@
 // QueueAdmins of queues with partitions, on one server.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/partitioned.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::Partitioned;
 using test::redis;

@@ -1,24 +1,12 @@
 // Inspectors and QueueAdmins of queues with partitions in a Cluster, also while one of its masters is away.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <map>
-#include <set>
-#include <sstream>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "support/cluster.h"
-#include "support/ledger.h"
 #include "support/partitioned.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::has;
 using test::kPatience;

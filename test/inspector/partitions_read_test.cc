@@ -1,25 +1,11 @@
 // Inspectors of queues with partitions, on one server.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <map>
-#include <set>
-#include <string>
-#include <thread>
-#include <tuple>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/partitioned.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::Partitioned;
 using test::reads_of;

@@ -1,13 +1,7 @@
 // The number of partitions of a queue, as operators read and set it.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <string>
+#include "support/test.h"
 
 #include "store/keys.h"
-#include "support/ledger.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {

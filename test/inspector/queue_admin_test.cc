@@ -1,21 +1,9 @@
 // Changes to messages by their ids, several ids a call.
-#include <delayqueue/queue_admin.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/server.h"
-#include "support/text.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 using test::eventually;
 using test::Gate;

@@ -1,12 +1,6 @@
 // Loading the scripts into every server of a queue, so that users without the right to EVAL keep working after a
 // failover.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "store/scripts.h"
 #include "support/acl.h"
@@ -19,7 +13,6 @@
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using test::thrown;

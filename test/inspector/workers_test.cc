@@ -1,28 +1,16 @@
 // The registry of consumers: what consumers write into it, and what Inspector::workers() reads.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "store/keys.h"
 #include "support/answers.h"
 #include "support/process.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::has;

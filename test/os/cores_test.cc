@@ -1,22 +1,11 @@
 // When a thread may wait busily: the CPUs of this process, and the cores of the thread and of the server.
+#include "support/test.h"
+
 #include "os/cores.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "redis/socket.h"
 #include "support/cores.h"
 #include "support/local.h"
 #include "support/proxy.h"
-#include "support/server.h"
 
 namespace delayqueue {
 namespace {

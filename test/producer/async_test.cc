@@ -1,23 +1,12 @@
 // send_async: the result of its future, and its limits.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <future>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/limits.h"
 #include "support/proxy.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::FaultProxy;
 using test::has;
 using test::numbers;

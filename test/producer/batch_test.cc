@@ -1,26 +1,12 @@
-#include <delayqueue/producer.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <list>
-#include <set>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "store/record.h"
 #include "support/entropy.h"
-#include "support/ledger.h"
 #include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::numbers;
 using test::Queue;
 using test::redis;

@@ -1,23 +1,9 @@
 // ProducerOptions::before_send.
-#include <delayqueue/producer.h>
-
-#include <doctest/doctest.h>
-
-#include <functional>
-#include <mutex>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/text.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::delayed;
 using test::has;
 using test::Queue;

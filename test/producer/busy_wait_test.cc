@@ -1,28 +1,15 @@
 // Busy waiting of a lone sender: when it waits busily, and that faults have the same effect as without.
-#include "producer/busy_wait.h"
+#include "support/test.h"
 
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <ctime>
-#include <functional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
+#include "producer/busy_wait.h"
 #include "support/cores.h"
 #include "support/forked.h"
 #include "support/proxy.h"
 #include "support/raw_server.h"
-#include "support/server.h"
 #include "support/tls_files.h"
 
 namespace {
@@ -54,7 +41,6 @@ extern "C" int poll(pollfd* fds, nfds_t count, int timeout_ms) {
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using test::FaultProxy;

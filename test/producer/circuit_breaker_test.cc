@@ -1,21 +1,11 @@
+#include "support/test.h"
+
 #include "producer/circuit_breaker.h"
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <map>
-#include <mutex>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "support/answers.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using Probe = CircuitBreaker::Probe;

@@ -1,26 +1,14 @@
 // Errors of a Producer when the server is away, refuses commands, or is no suitable Redis.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/raw_server.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::Ledger;
 using test::Queue;

@@ -4,28 +4,14 @@
 // any; in the end a consumer gets each message once.
 //
 // DELAYQUEUE_SEEDS=n runs n sequences; DELAYQUEUE_SEED=n runs only sequence n.
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "store/keys.h"
-#include "support/ledger.h"
 #include "support/model_runs.h"
-#include "support/server.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::redis;
 using test::model::demand;
 

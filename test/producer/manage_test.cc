@@ -1,17 +1,9 @@
 // Cancel, reschedule, and the table of operations and states in the public interface.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::Gate;
 using test::Ledger;
 using test::Queue;

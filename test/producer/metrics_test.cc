@@ -1,20 +1,9 @@
 // Producer::metrics(), and its text.
-#include <delayqueue/metrics.h>
-#include <delayqueue/producer.h>
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/text.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::Queue;
 using test::thrown;

@@ -1,10 +1,7 @@
 // Which partition gets the next messages, without Redis.
+#include "support/test.h"
+
 #include "producer/partition_turns.h"
-
-#include <doctest/doctest.h>
-
-#include <set>
-
 #include "store/moves.h"
 
 namespace delayqueue {

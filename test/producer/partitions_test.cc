@@ -1,28 +1,14 @@
 // Producers of a queue with several partitions.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <cstdint>
-#include <functional>
-#include <future>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "store/keys.h"
 #include "store/record.h"
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/proxy.h"
-#include "support/server.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::delayed;
 using test::eventually;
 using test::kPatience;

@@ -1,21 +1,8 @@
-#include <delayqueue/producer.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/server.h"
-#include "support/text.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 using test::delayed;
 using test::has;

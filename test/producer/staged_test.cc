@@ -1,25 +1,15 @@
 // Large payloads: with a new id MSETNX stores the body, in one transaction with the script; with the caller's id SET
 // stores it under a key with a TTL, which the script renames to the body.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <future>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "store/moves.h"
 #include "store/record.h"
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/proxy.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::FaultProxy;
 using test::has;
 using test::Queue;

@@ -1,25 +1,13 @@
 // Threads that share a Producer: they share round trips and script calls, but neither results nor errors.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <functional>
-#include <map>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "producer/group_commit.h"
-#include "support/ledger.h"
 #include "support/proxy.h"
 #include "support/raw_server.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::FaultProxy;
 using test::numbers;
 using test::Queue;

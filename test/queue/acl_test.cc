@@ -1,18 +1,5 @@
 // The smallest ACL rules that work: those of docs/operations.md.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <functional>
-#include <map>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "redis/connection.h"
 #include "store/keys.h"
@@ -20,12 +7,10 @@
 #include "store/scripts.h"
 #include "support/acl.h"
 #include "support/answers.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::has;
 using test::kPatience;

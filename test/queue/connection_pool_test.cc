@@ -1,35 +1,19 @@
 // Producers, Inspectors and QueueAdmins of one process share connections, and neither delay nor disturb each other.
-#include "queue/connection_pool.h"
+#include "support/test.h"
 
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
 #include <signal.h>
 
-#include <atomic>
-#include <chrono>
-#include <exception>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
-
+#include "queue/connection_pool.h"
 #include "queue/shared_connection.h"
 #include "redis/topology.h"
 #include "redis/url.h"
 #include "support/forked.h"
-#include "support/ledger.h"
 #include "support/proxy.h"
 #include "support/scripted_server.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::FaultProxy;
 using test::fresh_queue;

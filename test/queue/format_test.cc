@@ -1,13 +1,5 @@
 // The number of the stored format is checked at each connection.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <string>
-
-#include "support/ledger.h"
-#include "support/server.h"
-#include "support/text.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {

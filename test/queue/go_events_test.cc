@@ -1,21 +1,11 @@
 // The Go library's event channel: the events that this library publishes and reads.
+#include "support/test.h"
+
 #include "queue/go_events.h"
-
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <array>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 using test::eventually;
 using test::kPatience;

@@ -1,14 +1,4 @@
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/text.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {

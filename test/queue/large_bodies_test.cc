@@ -1,12 +1,7 @@
 // Large bodies: what they cost Redis. Its scripts must not touch them, since Redis serves no other client meanwhile.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <string>
+#include "support/test.h"
 
 #include "support/command_times.h"
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {

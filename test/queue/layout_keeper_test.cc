@@ -1,24 +1,9 @@
-#include "queue/layout_keeper.h"
+#include "support/test.h"
 
+#include "queue/layout_keeper.h"
 #include "store/record.h"
 #include "support/examine.h"
-#include "support/ledger.h"
 #include "support/model_moves.h"
-#include "support/server.h"
-#include "support/text.h"
-
-#include <delayqueue/error.h>
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace delayqueue {
 namespace {

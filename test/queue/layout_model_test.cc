@@ -3,25 +3,10 @@
 // promises are checked.
 //
 // DELAYQUEUE_SEEDS=n runs n sequences; DELAYQUEUE_SEED=n runs only sequence n.
+#include "support/test.h"
+
 #include "queue/layout_keeper.h"
-
 #include "support/model_runs.h"
-#include "support/server.h"
-
-#include <delayqueue/error.h>
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace delayqueue {
 namespace {

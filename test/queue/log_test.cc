@@ -1,21 +1,12 @@
 // The log: the lines and the fields of its entries.
-#include <delayqueue/consumer.h>
-#include <delayqueue/producer.h>
-
-#include <doctest/doctest.h>
-
-#include <stdexcept>
-#include <string>
+#include "support/test.h"
 
 #include "queue/event_sink.h"
 #include "support/answers.h"
-#include "support/ledger.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::ack_all;
 using test::eventually;
 using test::has;

@@ -1,20 +1,11 @@
 // A million messages: no call takes longer on Redis than with few messages.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <functional>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "support/command_times.h"
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::Redis;
 
 constexpr std::size_t kMillion = 1'000'000;

@@ -1,12 +1,4 @@
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <stdexcept>
-#include <string>
-#include <string_view>
-
-#include "support/ledger.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {

@@ -1,21 +1,8 @@
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <functional>
-#include <limits>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/text.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::thrown;
 

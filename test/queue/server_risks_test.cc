@@ -1,29 +1,16 @@
 // Server settings and states that can lose messages: each is provoked on a real server and must be reported.
-#include "queue/server_risks.h"
+#include "support/test.h"
 
-#include <delayqueue/consumer.h>
-#include <delayqueue/inspector.h>
-#include <delayqueue/producer.h>
-
-#include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
+#include "queue/server_risks.h"
 #include "support/answers.h"
-#include "support/ledger.h"
 #include "support/raw_server.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::has;
 using test::kPatience;

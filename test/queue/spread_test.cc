@@ -1,24 +1,9 @@
 // How evenly partitions divide the work among the masters of a Cluster, what they cost, and what more masters gain.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <functional>
-#include <future>
-#include <memory>
-#include <numeric>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "support/test.h"
 
 #include "support/cluster.h"
 #include "support/cores.h"
 #include "support/cpu_share.h"
-#include "support/ledger.h"
 
 namespace delayqueue {
 namespace {

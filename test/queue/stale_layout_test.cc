@@ -1,15 +1,8 @@
 // Processes that were stopped for minutes while the number of partitions changed, and go on with the old one.
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <signal.h>
 
-#include <chrono>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
 #include "support/own_id.h"
 #include "support/partitioned.h"
 #include "support/process.h"
@@ -18,7 +11,6 @@
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 

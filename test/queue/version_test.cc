@@ -1,8 +1,4 @@
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <string>
+#include "support/test.h"
 
 TEST_CASE("version: the macros, version() and CMake's project agree") {
   CHECK(std::string(DELAYQUEUE_VERSION) == PROJECT_VERSION);

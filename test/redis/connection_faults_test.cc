@@ -1,28 +1,20 @@
+#include "support/test.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include "redis/connection.h"
 #include "redis/pipeline.h"
 #include "store/moves.h"
 #include "store/queries.h"
 #include "support/raw_server.h"
 #include "support/scripted_server.h"
-#include "support/text.h"
-
-#include <delayqueue/error.h>
-#include <doctest/doctest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <functional>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
 // Faulty servers, played by the test: none may crash or block a client, or get its password into an error.
 namespace delayqueue::redis {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::hello;
 using test::Listener;

@@ -1,21 +1,13 @@
-#include "redis/connection.h"
+#include "support/test.h"
 
+#include "redis/connection.h"
 #include "redis/topology.h"
 #include "support/raw_server.h"
-#include "support/server.h"
-#include "support/text.h"
-
-#include <delayqueue/error.h>
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
 
 // Connections to a real Redis: login, requests, and detection of stale connections.
 namespace delayqueue::redis {
 namespace {
 
-using namespace std::chrono_literals;
 using test::address_of;
 using test::has;
 

@@ -1,17 +1,9 @@
 // Errors as values: what a call threw, and what is thrown again where a user called.
-#include "redis/failure.h"
+#include "support/test.h"
 
-#include <delayqueue/error.h>
-
-#include <doctest/doctest.h>
-
-#include <exception>
-#include <new>
-#include <stdexcept>
-#include <string>
 #include <typeinfo>
-#include <vector>
 
+#include "redis/failure.h"
 #include "redis/reply.h"
 
 namespace delayqueue::redis {

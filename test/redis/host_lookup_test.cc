@@ -1,27 +1,15 @@
 // The look-up of a host name is part of the connect timeout, may be left behind, and is shared.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <chrono>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "support/forked.h"
 #include "support/limits.h"
 #include "support/local.h"
 #include "support/node.h"
-#include "support/server.h"
 #include "support/slow_names.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using test::has;
 

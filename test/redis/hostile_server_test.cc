@@ -1,25 +1,16 @@
 // Hostile servers: their answers would make a client wait, or allocate memory, without end.
+#include "support/test.h"
+
 #include "redis/connection.h"
 #include "redis/pipeline.h"
 #include "store/moves.h"
 #include "support/fed_transport.h"
 #include "support/sanitized.h"
 #include "support/scripted_server.h"
-#include "support/text.h"
-
-#include <doctest/doctest.h>
-
-#include <cstddef>
-#include <limits>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
 
 namespace delayqueue::redis {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::hello;
 

@@ -1,25 +1,19 @@
 // The final error of a server: it may send an error before it closes the connection. A client whose write fails must
 // report that error.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <string>
-#include <thread>
 
 #include "redis/connection.h"
 #include "support/answers.h"
 #include "support/raw_server.h"
 #include "support/scripted_server.h"
-#include "support/text.h"
 
 namespace delayqueue::redis {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::hello;
 using test::thrown;

@@ -1,24 +1,17 @@
 // Several pipelines in flight on one connection, on a real server.
-#include "redis/pipeline.h"
+#include "support/test.h"
 
-#include <delayqueue/error.h>
-#include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <string>
-#include <vector>
-
+#include "redis/pipeline.h"
 #include "redis/topology.h"
 #include "store/scripts.h"
-#include "support/ledger.h"
 #include "support/raw_server.h"
 #include "support/scripted_server.h"
-#include "support/server.h"
 
 namespace delayqueue::redis {
 namespace {
 
-using namespace std::chrono_literals;
 using test::address_of;
 
 // A list, and a script that pushes to it and that the server has not loaded.

@@ -1,6 +1,4 @@
-#include <doctest/doctest.h>
-
-#include <string>
+#include "support/test.h"
 
 #include "redis/connection.h"
 

@@ -1,10 +1,7 @@
+#include "support/test.h"
+
 #include "redis/slot.h"
-
 #include "redis/topology.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
 
 namespace delayqueue::redis {
 namespace {

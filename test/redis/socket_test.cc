@@ -1,6 +1,5 @@
-#include "redis/socket.h"
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,19 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <future>
-#include <thread>
-
 #include "os/interrupt.h"
+#include "redis/socket.h"
 #include "redis/transport_support.h"
 #include "support/raw_server.h"
-#include "support/text.h"
 
 namespace delayqueue::redis {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::Listener;
 using test::RedisChild;

@@ -1,28 +1,19 @@
-#include "redis/tls_socket.h"
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
-#include <thread>
-#include <vector>
-
 #include "redis/connection.h"
+#include "redis/tls_socket.h"
 #include "redis/transport_support.h"
 #include "support/raw_server.h"
-#include "support/text.h"
 #include "support/tls_files.h"
 
 namespace delayqueue::redis {
 namespace {
 
-using namespace std::chrono_literals;
 using test::Certificate;
 using test::has;
 using test::Listener;

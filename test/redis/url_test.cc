@@ -1,12 +1,6 @@
+#include "support/test.h"
+
 #include "redis/url.h"
-
-#include <doctest/doctest.h>
-
-#include <stdexcept>
-#include <string>
-#include <vector>
-
-#include "support/text.h"
 
 namespace delayqueue::redis {
 namespace {

@@ -1,11 +1,6 @@
+#include "support/test.h"
+
 #include "redis/url.h"
-
-#include <doctest/doctest.h>
-
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace delayqueue::redis {
 namespace {

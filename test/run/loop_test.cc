@@ -1,20 +1,12 @@
-#include "run/loop.h"
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <thread>
-#include <vector>
-
-#include "support/server.h"
+#include "run/loop.h"
 
 namespace delayqueue::run {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 

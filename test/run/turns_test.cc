@@ -1,10 +1,7 @@
 // Turns: members that have work are served in proportion to their weights.
+#include "support/test.h"
+
 #include "run/turns.h"
-
-#include <doctest/doctest.h>
-
-#include <cstddef>
-#include <vector>
 
 namespace delayqueue::run {
 namespace {

@@ -1,27 +1,10 @@
+#include "support/test.h"
+
 #include "run/worker_pool.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <fstream>
-#include <iterator>
-#include <memory>
-#include <mutex>
-#include <new>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "support/server.h"
 
 namespace delayqueue::run {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 

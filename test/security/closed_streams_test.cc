@@ -1,22 +1,13 @@
 // Tests of programs that run with stdin, stdout or stderr closed. The next descriptor that such a program opens gets
 // the number of the closed stream. It must not be a connection to Redis: Redis would execute the text that the program
 // prints.
-#include <delayqueue/delayqueue.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "commands.h"
 #include "fill.h"
@@ -24,11 +15,9 @@
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/process.h"
-#include "support/server.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::redis;
 using test::server;

@@ -1,27 +1,17 @@
 // The folder of an embedded server belongs to its user alone. Another user who can create a file in it runs code in the
 // server; one who can enter it reads the messages.
-#include <delayqueue/delayqueue.h>
-#include <delayqueue/private_server.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <map>
-#include <string>
-
 #include "embedded/folder_servers.h"
 #include "other_user.h"
 #include "run.h"
 #include "support/local.h"
-#include "support/server.h"
-#include "support/text.h"
 
 namespace fs = std::filesystem;
 using delayqueue::PrivateServer;

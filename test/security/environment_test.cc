@@ -1,19 +1,10 @@
 // A program that runs with other rights than its caller's runs no program that the caller's environment names. No
 // program in the current directory is run by mistake.
-#include <delayqueue/private_server.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <string>
 
 #include "other_user.h"
 #include "support/local.h"

@@ -1,19 +1,12 @@
 // dqctl prints no control characters that another user of the same Redis wrote.
-#include <doctest/doctest.h>
-
-#include <array>
-#include <cstdio>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "fill.h"
 #include "output/json.h"
 #include "output/text.h"
 #include "parse_json.h"
 #include "queue.h"
-#include "support/text.h"
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 using test::has;
 using test::Ran;

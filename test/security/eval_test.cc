@@ -1,17 +1,12 @@
 // With the documented ACL rules a user of a queue runs the library's scripts and no others, so that no user stops the
 // server.
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "store/scripts.h"
 #include "support/acl.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using test::Guarded;
 using test::Redis;
 using test::Words;

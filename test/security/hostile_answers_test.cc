@@ -1,21 +1,11 @@
 // A server, a Sentinel or a Cluster node sends answers that would forge log lines or control the terminal of a reader.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "redis/escaped.h"
 #include "support/scripted_server.h"
-#include "support/server.h"
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace delayqueue;
 using test::array;
 using test::bulk;

@@ -1,14 +1,7 @@
 // Runs every command of dqctl, in every output form, on a queue that another user of the same Redis has filled with
 // hostile values. Nothing crashes or hangs, no control character is printed, JSON is valid, and the second queue is
 // listed.
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "commands.h"
 #include "dqctl_here.h"
@@ -17,8 +10,6 @@
 #include "parse_json.h"
 #include "queue.h"
 #include "support/sanitized.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::HostileField;

@@ -1,27 +1,14 @@
 // Another user of the same Redis writes into the keys of a queue. Messages are still delivered on time, and no foreign
 // id reaches a handler.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <mutex>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "store/keys.h"
 #include "store/record.h"
 #include "support/answers.h"
-#include "support/ledger.h"
-#include "support/server.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 using test::eventually;
 using test::has;

@@ -1,14 +1,9 @@
 // Another user may have prepared the files that dqctl reads or writes.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <chrono>
-#include <fstream>
-#include <iterator>
-#include <string>
 
 #include "fill.h"
 #include "parse_json.h"
@@ -16,15 +11,12 @@
 #include "run.h"
 #include "support/local.h"
 #include "support/sanitized.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::has;
 using test::kId;
 using test::Ran;
 using test::run;
-using namespace std::chrono_literals;
 
 namespace {
 

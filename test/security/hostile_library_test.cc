@@ -1,23 +1,12 @@
 // Every call of the library reads every field that another user of the same Redis can write, with every hostile value.
 // Nothing crashes or hangs, no error holds control characters, and other messages are delivered.
-#include <delayqueue/delayqueue.h>
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <functional>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
+#include "support/test.h"
 
 #include "hostile_queue.h"
 #include "lines.h"
 #include "output/text.h"
 #include "support/sanitized.h"
-#include "support/server.h"
 
-using namespace std::chrono_literals;
 using delayqueue::Consumer;
 using delayqueue::HeldMessages;
 using delayqueue::Inspector;

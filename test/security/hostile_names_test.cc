@@ -1,13 +1,8 @@
 // Other users of Redis choose names of queues. No name is read as an option, or as a command of a shell.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <fstream>
-#include <string>
-#include <vector>
 
 #include "fill.h"
 #include "parse_json.h"
@@ -16,8 +11,6 @@
 #include "shell.h"
 #include "support/local.h"
 #include "support/paths.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using test::has_shell;
 using test::Ran;

@@ -1,15 +1,10 @@
 // dqctl serve shows what another user of the same Redis has written as JSON text: every answer is a document without
 // control characters, and one hostile queue does not hide another.
-#include "serve.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "hostile_queue.h"
 #include "output/text.h"
-#include "support/server.h"
+#include "serve.h"
 
 using nlohmann::json;
 using test::Fields;

@@ -1,13 +1,6 @@
 // The commands that run until they are stopped: top, work and events. They read hostile values that another user of the
 // same Redis, or a sender of events, has written.
-#include <delayqueue/inspector.h>
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <cstdlib>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
 #include "dqctl_here.h"
 #include "hostile_queue.h"
@@ -15,11 +8,8 @@
 #include "parse_json.h"
 #include "queue.h"
 #include "screen.h"
-#include "support/server.h"
-#include "support/text.h"
 #include "top/top.h"
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 using test::Fields;
 using test::HostileValue;

@@ -1,15 +1,10 @@
 // No error repeats a password, and no command of `work` receives one.
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
 #include "run.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using test::has;
 using test::Ran;

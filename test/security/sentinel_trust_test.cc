@@ -1,11 +1,5 @@
 // Sentinels without encryption, in front of encrypted servers.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 namespace {
 

@@ -1,23 +1,16 @@
 // The library removes temporary folders of killed processes, and no others.
-#include <delayqueue/private_server.h>
+#include "support/test.h"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <string>
-
 #include "embedded/folder_servers.h"
 #include "embedded/temporary_folder.h"
 #include "other_user.h"
 #include "support/local.h"
-#include "support/server.h"
 
 namespace fs = std::filesystem;
 using delayqueue::TemporaryFolder;

@@ -1,20 +1,13 @@
 // dqctl with -o json or -o ndjson writes valid JSON to stdout, for every content of a queue and after every failure.
-#include <doctest/doctest.h>
+#include "support/test.h"
 
-#include <delayqueue/producer.h>
 #include <signal.h>
 #include <sys/resource.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
 
 #include "fill.h"
 #include "parse_json.h"
 #include "queue.h"
 #include "run.h"
-#include "support/server.h"
-#include "support/text.h"
 
 using nlohmann::json;
 using test::kId;

@@ -1,18 +1,9 @@
 // Guarantees that involve more than one of Producer, Consumer and Inspector.
-#include <delayqueue/delayqueue.h>
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
-
-#include "support/ledger.h"
-#include "support/server.h"
+#include "support/test.h"
 
 namespace delayqueue {
 namespace {
 
-using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
 using test::kId;

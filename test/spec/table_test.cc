@@ -1,17 +1,13 @@
+#include "support/test.h"
+
 #include "support/moves.h"
 #include "support/regex.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
 
 // The table of docs/protocol.md: the effect of each operation on a message in each state. Each test runs one operation
 // in every state, on a queue with other messages in all states, and compares the outcome and all changes.
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 

@@ -1,12 +1,7 @@
+#include "support/test.h"
+
 #include "store/actions.h"
-
 #include "support/model_moves.h"
-#include "support/server.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {

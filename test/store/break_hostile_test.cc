@@ -1,3 +1,5 @@
+#include "support/test.h"
+
 #include "store/integrity.h"
 #include "store/layout.h"
 #include "store/pause.h"
@@ -6,26 +8,12 @@
 #include "support/paths.h"
 #include "support/saved_queue.h"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 // Every move, with every kind of value that another user of the same Redis can write into the fields that it reads. The
 // damaged message may end where the contract says. All other messages must end where they end without the damage, and
 // none may be lost.
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::alike;
 using test::AnyMove;
 using test::Cells;

@@ -1,21 +1,13 @@
 // Each move, refused at each of its writes, and then repeated with all rights. The queue must be as after a call that
 // Redis has not refused.
+#include "support/test.h"
+
 #include "support/all_moves.h"
 #include "support/saved_queue.h"
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::alike;
 using test::AnyMove;
 using test::Cells;

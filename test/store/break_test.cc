@@ -1,23 +1,14 @@
+#include "support/test.h"
+
 #include "support/all_moves.h"
 #include "support/paths.h"
 #include "support/regex.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <set>
-#include <string>
-#include <vector>
 
 // What is left of a queue after Redis has refused a move, before its first write or in the middle. Redis does not roll
 // back scripts.
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::AnyMove;
 using test::At;
 using test::Scene;

@@ -1,18 +1,10 @@
-#include "support/ledger.h"
+#include "support/test.h"
+
 #include "support/moves.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 

@@ -1,11 +1,6 @@
+#include "support/test.h"
+
 #include "store/headers.h"
-
-#include <doctest/doctest.h>
-
-#include <random>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {

@@ -1,19 +1,11 @@
+#include "support/test.h"
+
 #include "store/integrity.h"
-
 #include "support/moves.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <iterator>
-#include <sstream>
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::Scene;
 using Words = std::vector<std::string>;
 

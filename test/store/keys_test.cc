@@ -1,14 +1,7 @@
-#include "store/keys.h"
+#include "support/test.h"
 
 #include "redis/slot.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include "store/keys.h"
 
 namespace delayqueue::store {
 namespace {

@@ -1,16 +1,7 @@
+#include "support/test.h"
+
 #include "store/layout.h"
-
 #include "support/model_moves.h"
-#include "support/server.h"
-
-#include <delayqueue/error.h>
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {

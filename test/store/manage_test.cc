@@ -1,15 +1,11 @@
+#include "support/test.h"
+
 #include "store/scripts.h"
 #include "support/moves.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Put;
 using test::Scene;

@@ -1,17 +1,12 @@
 // Where the headers of a message are stored, which moves keep them, and which ones remove them: those that delete the
 // body.
+#include "support/test.h"
+
 #include "support/moves.h"
-
-#include <doctest/doctest.h>
-
-#include <functional>
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 

@@ -1,10 +1,7 @@
 // Random sequences of moves on a real Redis. After every step the promises about each message are checked.
 //
 // DELAYQUEUE_SEEDS=n runs n sequences; DELAYQUEUE_SEED=n runs only sequence n.
-#include <doctest/doctest.h>
-
-#include <cstdint>
-#include <string>
+#include "support/test.h"
 
 #include "support/model_mixed.h"
 #include "support/model_moves.h"

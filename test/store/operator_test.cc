@@ -1,16 +1,12 @@
+#include "support/test.h"
+
 #include "store/scripts.h"
 #include "support/moves.h"
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
 
 // The moves of operators, by id: bury, extend, purge_ids, restore. table_test.cc tests each in every state.
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 

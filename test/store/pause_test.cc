@@ -1,19 +1,11 @@
+#include "support/test.h"
+
 #include "store/pause.h"
-
-#include "support/ledger.h"
 #include "support/model_moves.h"
-#include "support/server.h"
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <string>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::redis;
 
 // The pause of one partition on a real server.

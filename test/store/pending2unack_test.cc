@@ -1,21 +1,14 @@
 // pending2unack has the effect of pending2ready followed by ready2unack.
+#include "support/test.h"
+
 #include "store/scripts.h"
 #include "support/model_moves.h"
 #include "support/moves.h"
 #include "support/seeds.h"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 using test::model::Random;

@@ -1,19 +1,12 @@
 // The probe: one message of ready of which is known since when it has been due.
+#include "support/test.h"
+
 #include "store/queries.h"
 #include "support/moves.h"
-
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 

@@ -1,20 +1,11 @@
+#include "support/test.h"
+
 #include "store/queries.h"
-
 #include "support/moves.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <iterator>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 

@@ -1,12 +1,5 @@
-#include "store/record.h"
+#include "support/test.h"
 
-#include "os/resources.h"
-#include "redis/slot.h"
-#include "store/keys.h"
-#include "support/entropy.h"
-#include "support/forked.h"
-
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,25 +7,15 @@
 #include <sys/syscall.h>
 #endif
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <functional>
-#include <future>
-#include <limits>
-#include <map>
-#include <random>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
+#include "os/resources.h"
+#include "redis/slot.h"
+#include "store/keys.h"
+#include "store/record.h"
+#include "support/entropy.h"
+#include "support/forked.h"
 
 namespace delayqueue::store {
 namespace {
-
-using namespace std::chrono_literals;
 
 // Runs `call` in a new thread, which has made no id yet.
 template <class Call>

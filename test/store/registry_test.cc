@@ -1,25 +1,13 @@
-#include "store/registry.h"
-
-#include "support/command_times.h"
-#include "support/ledger.h"
-#include "support/model_moves.h"
-#include "support/server.h"
-
-#include <delayqueue/private_server.h>
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "support/test.h"
 
 #include "store/record.h"
-#include "support/text.h"
+#include "store/registry.h"
+#include "support/command_times.h"
+#include "support/model_moves.h"
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::has;
 using test::redis;
 using Strings = std::vector<std::string>;

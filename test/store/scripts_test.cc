@@ -1,23 +1,14 @@
-#include "store/scripts.h"
+#include "support/test.h"
 
+#include <regex>
+
+#include "store/scripts.h"
 #include "support/all_moves.h"
 #include "support/paths.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <regex>
-#include <set>
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using redis::Script;
 
 const std::string kFolder = test::source_path("scripts/lua");

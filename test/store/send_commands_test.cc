@@ -1,18 +1,11 @@
 // The commands that one new message costs Redis, and the keys of its script.
-#include "support/ledger.h"
+#include "support/test.h"
+
 #include "support/moves.h"
-
-#include <doctest/doctest.h>
-
-#include <map>
-#include <sstream>
-#include <string>
-#include <string_view>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::Scene;
 
 SendTerms new_in(milliseconds delay) {

@@ -1,19 +1,12 @@
+#include "support/test.h"
+
 #include "store/scripts.h"
-#include "support/ledger.h"
 #include "support/moves.h"
 #include "support/seeds.h"
-
-#include <doctest/doctest.h>
-
-#include <cstdlib>
-#include <random>
-#include <string>
-#include <vector>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 

@@ -1,20 +1,13 @@
 // The wake-up hints: the marker in `wake`, and in `watch` the consumer that calls again at the next due time. Neither
 // may fail a move.
+#include "support/test.h"
+
 #include "store/scripts.h"
 #include "support/moves.h"
-
-#include <delayqueue/private_server.h>
-#include <doctest/doctest.h>
-
-#include <cmath>
-#include <cstdlib>
-#include <optional>
-#include <string>
 
 namespace delayqueue::store {
 namespace {
 
-using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 

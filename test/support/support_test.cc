@@ -1,24 +1,18 @@
 // Tests of the test tools for faults and topologies.
-#include <doctest/doctest.h>
+#include "support/test.h"
+
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <set>
-#include <stdexcept>
-#include <string>
-
 #include "support/cluster.h"
 #include "support/proxy.h"
 #include "support/sentinels.h"
-#include "support/text.h"
 
 namespace test {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 std::string failure(Redis& client, const std::vector<std::string>& words) {
