@@ -38,7 +38,7 @@ build || { cat "$work/log"; exit 1; }
 run() { timeout 300 "$work/build/bin/delayqueue_test" --abort-after=1 "$@" >"$work/log" 2>&1; }
 model() { run --source-file='*/test/store/model_test.cc'; }
 others() {
-  run --source-file='*/test/store/*,*/test/spec/*,*/test/queue/layout_*,*/test/consumer/verdict_inbox_*,*/test/consumer/lease_keeper_*' \
+  run --source-file='*/test/store/*,*/test/spec/*,*/test/queue/layout_*,*/test/consumer/delivery_table_*,*/test/consumer/verdict_inbox_*,*/test/consumer/lease_keeper_*' \
     --source-file-exclude='*/test/store/model_test.cc'
 }
 pipelines() { run --source-file='*/test/redis/pipeline_*'; }

@@ -18,8 +18,8 @@ Delivery::~Delivery() { drop(); }
 
 // While its handler runs in this thread, the worker settles it: see HandlerScope.
 void Delivery::drop() noexcept {
-  if (message_ == nullptr || HandlerScope::keep_dropped(*message_) || !message_->claim()) return;
-  message_->dropped = true;
+  if (message_ == nullptr || HandlerScope::keep_dropped(*message_) || !message_->settle()) return;
+  message_->verdict.reset();
   inbox_->push(message_);
 }
 
@@ -29,7 +29,7 @@ const Message& Delivery::message() const {
 }
 
 bool Delivery::settle(Verdict verdict, SettlementCallback on_settled) && {
-  if (message_ == nullptr || !message_->claim()) return false;
+  if (message_ == nullptr || !message_->settle()) return false;
   message_->verdict = std::move(verdict);
   message_->on_settled = std::move(on_settled);
   if (inbox_->push(message_)) return true;

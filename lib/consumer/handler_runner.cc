@@ -30,6 +30,10 @@ std::optional<std::string> thrown_by(const Function& function) {
   }
 }
 
+run::WorkResult work_result(const StageChange& change) { return {change.frees_worker, change.frees_place}; }
+
+using Arrived = InFlightMessage::Arrived;
+
 constexpr char kNoVerdict[] = "around returned no verdict";
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
@@ -80,19 +84,18 @@ run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
   const Line& line = lines_[delivery->line];
   --line.counters->prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is given back untouched.
-  if (delivery->message.lease_lost() || !delivery->begin()) return delivery->end(snooze(milliseconds(0)));
+  if (delivery->message.lease_lost() || !delivery->begin()) {
+    return work_result(delivery->release(snooze(milliseconds(0))));
+  }
   push_begun(*delivery);
   ++line.counters->running;
   if (delivery->due != Lease::Clock::time_point()) line.counters->lateness.record(delivery->began() - delivery->due);
   const CallbackScope scope(scope_);
-  if (line.settles_later()) {
-    call(std::get<DeliveryHandler>(line.handler), delivery);
-    return delivery->end_handler();
-  }
+  if (line.settles_later()) return work_result(call(std::get<DeliveryHandler>(line.handler), delivery));
   Verdict verdict = call(std::get<Handler>(line.handler), delivery->message);
   --line.counters->running;
   line.counters->record(verdict.kind(), Lease::Clock::now() - delivery->began());
-  return delivery->end(std::move(verdict));
+  return work_result(delivery->finish(std::move(verdict)));
 }
 
 // Without a lock, so that workers with short handlers do not wait for each other.
@@ -113,7 +116,7 @@ Verdict HandlerRunner::call(const Handler& handler, const Message& message) cons
   return thrown ? nack(*std::move(thrown)) : *std::move(verdict);
 }
 
-void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
+StageChange HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
   const HandlerScope scope(*delivery);
   bool passed = false;  // to the handler
   const auto pass = [&] {
@@ -126,16 +129,15 @@ void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& deli
     instead = around_ ? around_(delivery->message, pass) : pass();
     if (!passed && !instead) instead = nack(kNoVerdict);
   });
-  if ((scope.dropped() || !passed) && delivery->claim()) {
-    delivery->verdict_at_return = true;
-    if (thrown) {
-      delivery->verdict = nack(*std::move(thrown));
-    } else if (!passed) {
-      delivery->verdict = *std::move(instead);
-    } else {
-      delivery->dropped = true;
-    }
+  StageChange change;
+  if (passed && !scope.dropped()) {
+    change = delivery->leave();
   } else if (thrown) {
+    change = delivery->finish(nack(*thrown));
+  } else {
+    change = delivery->finish(passed ? std::nullopt : std::move(instead));
+  }
+  if (thrown && !change.takes_verdict) {
     const std::string& id = delivery->message.id();
     warn([&] {
       return Warning{delivery->line,
@@ -144,6 +146,7 @@ void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& deli
                      id};
     });
   }
+  return change;
 }
 
 // Without memory for the warning there is none: an exception that leaves a worker's thread ends the process.
@@ -179,31 +182,36 @@ HandlerRunner::Done HandlerRunner::take_done() {
   for (InFlightPtr& delivery : returned) {
     if (done.returned.size() <= delivery->lane) done.returned.resize(delivery->lane + 1);
     ++done.returned[delivery->lane];
-    delivery->returned = true;
-    if (delivery->has_verdict) settled_first_.erase(delivery);
-    if (delivery->verdict_at_return) delivery->has_verdict = true;
-    if (delivery->has_verdict) ended(*delivery);
-    if (delivery->verdict_at_return) done.deliveries.push_back(std::move(delivery));
+    const Stage stage = delivery->stage();
+    const bool with_verdict = stage == Stage::finished || stage == Stage::finished_lost || stage == Stage::released;
+    if (std::exchange(delivery->arrived, Arrived::the_return) == Arrived::the_verdict) {
+      settled_first_.erase(delivery);
+      ended(*delivery);
+    } else if (with_verdict) {
+      ended(*delivery);
+      done.deliveries.push_back(std::move(delivery));
+    }
   }
   std::vector<std::size_t> freed;
   for (InFlightPtr& delivery : inbox_->take()) {
-    delivery->has_verdict = true;
-    if (delivery->returned) {
+    if (std::exchange(delivery->arrived, Arrived::the_verdict) == Arrived::the_return) {
       ended(*delivery);
-    } else if (!delivery->refilled) {
+    } else if (!delivery->facts().has_lost_place) {
       settled_first_.insert(delivery);
     }
-    if (delivery->frees_place) {
+    if (delivery->stage() == Stage::settled_last) {
       freed.resize(lines_.size());
       ++freed[delivery->line];
     }
     done.deliveries.push_back(std::move(delivery));
   }
   for (const InFlightPtr& delivery : done.deliveries) {
-    if (delivery->dropped) delivery->verdict = stopping_ ? snooze(milliseconds(0)) : nack("dropped without a verdict");
+    if (!delivery->verdict) {
+      delivery->verdict = stopping_ ? snooze(milliseconds(0)) : nack("dropped without a verdict");
+    }
     const Line& line = lines_[delivery->line];
-    if (line.settles_later() && delivery->has_begun())
-      line.counters->record(delivery->verdict.kind(), delivery->claimed_at - delivery->began());
+    if (line.settles_later() && delivery->facts().has_begun)
+      line.counters->record(delivery->verdict->kind(), delivery->settled_at - delivery->began());
   }
   for (std::size_t line = 0; line < freed.size(); ++line) {
     if (freed[line] > 0) workers_->free_places(freed[line], line);
@@ -215,10 +223,13 @@ HandlerRunner::Done HandlerRunner::take_done() {
 // Its handler has returned, and its verdict is there.
 void HandlerRunner::ended(InFlightMessage& delivery) {
   --given_;
-  if (delivery.has_begun()) unlist_begun(delivery);
+  const StageFacts facts = delivery.facts();
+  if (!facts.has_begun) return;
+  unlist_begun(delivery);
   Line& line = lines_[delivery.line];
-  if (line.settles_later() && delivery.has_begun()) --line.counters->running;
-  if (delivery.refilled) --line.lost;
+  if (!line.settles_later()) return;
+  --line.counters->running;
+  if (facts.has_lost_place) --line.lost;
 }
 
 // Its owner keeps a delivery until it is removed here: a worker, the Delivery of the user, or the inbox.
@@ -278,6 +289,7 @@ std::vector<InFlightPtr> HandlerRunner::take_hanging(std::size_t lane, milliseco
 }
 
 void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
+  const bool frees_place = delivery.lose_place();
   if (delivery.keeps_worker()) {
     try {
       workers_->add_worker([&] { return delivery.replace_worker(); });  // unless the handler has returned meanwhile
@@ -285,11 +297,10 @@ void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
       log.log(Severity::error, std::string("a worker whose handler hangs is not replaced: ") + e.what());
     }
   }
-  if (!delivery.lose_place()) return;
+  if (!frees_place) return;
   workers_->free_places(1, delivery.line);
   Line& line = lines_[delivery.line];
   if (!line.settles_later()) return;
-  delivery.refilled = true;
   if (++line.lost != line.most + 1) return;
   log.log(Severity::warning, std::to_string(line.lost) +
                                  " deliveries have lost their leases and are not settled, or their handlers hang, " +

@@ -110,7 +110,7 @@ class HandlerRunner {
   run::WorkResult handle(const InFlightPtr& delivery);
   void push_begun(InFlightMessage& delivery);
   Verdict call(const Handler& handler, const Message& message) const;
-  void call(const DeliveryHandler& handler, const InFlightPtr& delivery);
+  StageChange call(const DeliveryHandler& handler, const InFlightPtr& delivery);
   template <class MakeWarning>
   void warn(const MakeWarning& make);
   void ended(InFlightMessage& delivery);

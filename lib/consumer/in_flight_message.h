@@ -1,12 +1,13 @@
 // One message in flight: leased to this consumer, from the take until it is settled.
 #pragma once
 
+#include "consumer/delivery_table.h"
 #include "consumer/message_contents.h"
-#include "run/worker_pool.h"
 
 #include <delayqueue/delivery.h>
 
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +18,7 @@
 
 namespace delayqueue {
 
-// Two things end its delivery, in any order: its handler returns, and its verdict is there. A Handler's verdict is
-// there when the handler returns, that of a Delivery when it is settled or destroyed. The second of the two frees the
-// place of the delivery, unless that was freed when the lease was lost.
+// Its stage is in delivery_table.h.
 struct InFlightMessage {
   // What a take returns about one message.
   struct Taken {
@@ -51,75 +50,56 @@ struct InFlightMessage {
   InFlightMessage(const InFlightMessage&) = delete;
   InFlightMessage& operator=(const InFlightMessage&) = delete;
 
-  // The handler begins. The payload must be set. False if the lease is lost: then the handler must not be called.
+  Stage stage() const { return stage_.load(std::memory_order_acquire); }
+  StageFacts facts() const { return facts_of(stage()); }
+
+  // A worker is about to call the handler. The payload must be set. False if it must not: the lease is lost.
   bool begin() {
-    started_.store(Lease::Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-    unsigned from = 0;
-    return stages_.compare_exchange_strong(from, kBegun, std::memory_order_acq_rel);
+    began_.store(Lease::Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    return change(StageEvent::begin).kind == StageChange::Kind::made;
   }
 
-  // The caller's verdict counts, as the only one. False if there is one already.
-  bool claim() {
-    const unsigned before = stages_.fetch_or(kClaimed, std::memory_order_acq_rel);
-    if ((before & kClaimed) != 0) return false;
-    claimed_at = Lease::Clock::now();
-    frees_place = (before & kReturned) != 0 && (before & kLost) == 0;
+  // A Delivery is settled or destroyed. True if its verdict counts; then the caller writes it, and passes the message
+  // to the consumer's thread.
+  bool settle() {
+    if (!change(StageEvent::settle).takes_verdict) return false;
+    settled_at = Lease::Clock::now();
     return true;
   }
 
-  // The handler has returned.
-  run::WorkResult end_handler() {
-    const unsigned before = stages_.fetch_or(kReturned, std::memory_order_acq_rel);
-    return {(before & kReplaced) == 0, (before & kClaimed) != 0 && (before & kLost) == 0};
-  }
+  // The handler returns with this verdict, or has destroyed its Delivery (unset): it counts if there is none yet.
+  StageChange finish(std::optional<Verdict> given) { return end(StageEvent::finish, std::move(given)); }
 
-  // The handler has returned with this verdict, or will not begin.
-  run::WorkResult end(Verdict said) {
-    verdict = std::move(said);
-    verdict_at_return = true;
-    const unsigned before = stages_.fetch_or(kClaimed | kReturned, std::memory_order_acq_rel);
-    return {(before & kReplaced) == 0, (before & kLost) == 0 || (before & kBegun) == 0};
-  }
+  // The handler returns without a verdict: its Delivery is, or was, somewhere else.
+  StageChange leave() { return change(StageEvent::leave); }
 
-  // Whether its handler runs, and its worker goes on afterwards.
-  bool keeps_worker() const { return keeps_worker(stages_.load(std::memory_order_acquire)); }
+  // No handler will be called. The message is settled with this verdict.
+  StageChange release(Verdict given) { return end(StageEvent::release, std::move(given)); }
 
-  // Its worker ends when the handler returns: another one has replaced it. False if not keeps_worker().
-  bool replace_worker() {
-    unsigned from = stages_.load(std::memory_order_acquire);
-    do {
-      if (!keeps_worker(from)) return false;
-    } while (!stages_.compare_exchange_weak(from, from | kReplaced, std::memory_order_acq_rel));
-    return true;
-  }
+  // Another delivery may begin in place of this one. True if the caller must free the place.
+  bool lose_place() { return change(StageEvent::lose_place).frees_place; }
 
-  // The lease is lost, and with it the place. True if the caller must free the place: it had one, and neither the
-  // return of its handler nor its verdict frees it.
-  bool lose_place() {
-    const unsigned before = stages_.fetch_or(kLost, std::memory_order_acq_rel);
-    const bool ended = (before & kClaimed) != 0 && (before & kReturned) != 0;
-    return (before & kBegun) != 0 && (before & kLost) == 0 && !ended;
-  }
+  // Whether its handler runs without its place, and its worker has not been replaced.
+  bool keeps_worker() const { return change_of(stage(), StageEvent::replace_worker).kind == StageChange::Kind::made; }
 
-  bool has_begun() const { return (stages_.load(std::memory_order_acquire) & kBegun) != 0; }
+  // Another worker has been started. True if that is needed: the worker of this one ends when the handler returns.
+  bool replace_worker() { return change(StageEvent::replace_worker).kind == StageChange::Kind::made; }
 
   // When its handler has begun.
   Lease::Clock::time_point began() const {
-    return Lease::Clock::time_point(Lease::Clock::duration(started_.load(std::memory_order_relaxed)));
+    return Lease::Clock::time_point(Lease::Clock::duration(began_.load(std::memory_order_relaxed)));
   }
 
   // Whether it has begun so long ago, and has no verdict yet.
-  bool runs_longer_than(std::chrono::milliseconds most) const { return began_before(most, kClaimed); }
-
-  // When its handler began; unset: it has not begun, or there is a verdict.
-  std::optional<Lease::Clock::time_point> running_since() const {
-    const unsigned stages = stages_.load(std::memory_order_acquire);
-    if ((stages & kBegun) == 0 || (stages & kClaimed) != 0) return std::nullopt;
-    return Lease::Clock::time_point(Lease::Clock::duration(started_.load(std::memory_order_relaxed)));
+  bool runs_longer_than(std::chrono::milliseconds most) const {
+    const StageFacts now = facts();
+    return now.has_begun && !now.has_verdict && began_before(most);
   }
 
   // Whether its handler has been running for so long, with a verdict or without.
-  bool handler_runs_longer_than(std::chrono::milliseconds most) const { return began_before(most, kReturned); }
+  bool handler_runs_longer_than(std::chrono::milliseconds most) const {
+    return facts().handler_runs && began_before(most);
+  }
 
   const std::shared_ptr<Lease> lease;
   Message message;
@@ -128,14 +108,11 @@ struct InFlightMessage {
   // When the message was due, by this machine's clock; the start of the clock: not known. Set before a worker gets it.
   Lease::Clock::time_point due{};
 
-  // Written by the thread that claims it; then of the consumer's thread.
-  Verdict verdict = ack();
-  Lease::Clock::time_point claimed_at{};    // when the verdict of a Delivery was given
+  // Written by the thread whose verdict counts; then of the consumer's thread.
+  std::optional<Verdict> verdict = ack();   // unset: the Delivery was destroyed; the consumer's thread chooses one
+  Lease::Clock::time_point settled_at{};    // when there was a verdict
   SettlementCallback on_settled{};          // for the verdict; a worker calls and destroys it
   std::shared_ptr<InFlightMessage> next{};  // in the VerdictInbox
-  bool dropped = false;                     // its Delivery was destroyed: the consumer's thread chooses the verdict
-  bool frees_place = false;                 // its handler had returned before: the verdict's arrival frees the place
-  bool verdict_at_return = false;           // the verdict arrives with the return of the handler, in no inbox
 
   // Of the consumer's thread only.
   std::int64_t receipt_us;                               // the lease end as confirmed by Redis
@@ -149,34 +126,36 @@ struct InFlightMessage {
   bool settling = false;                                 // a request to settle it is under way
   bool in_doubt = false;  // the last answer does not tell whether it was settled: see Settler
   bool refused = false;   // Redis refused to settle it
-  bool returned = false;  // its handler has returned
-  bool has_verdict = false;
-  bool refilled = false;                    // its place was freed: its lease is lost, or its handler hangs
+  // Which of the two things that end a delivery has arrived in the consumer's thread, before the other one.
+  enum class Arrived : unsigned char { nothing, the_return, the_verdict } arrived = Arrived::nothing;
   InFlightMessage* begun_before = nullptr;  // its neighbours in the list of HandlerRunner; the worker writes it first
   InFlightMessage* begun_after = nullptr;
 
  private:
-  // The bits of stages_: events that have happened.
-  static constexpr unsigned kBegun = 1;
-  static constexpr unsigned kReturned = 2;
-  static constexpr unsigned kClaimed = 4;
-  static constexpr unsigned kReplaced = 8;  // its worker
-  static constexpr unsigned kLost = 16;     // its lease, and with it its place
-
-  static bool keeps_worker(unsigned stages) {
-    return (stages & kBegun) != 0 && (stages & (kReturned | kReplaced)) == 0;
+  StageChange change(StageEvent event) {
+    Stage from = stage();
+    for (;;) {
+      const StageChange change = change_of(from, event);
+      assert(change.kind != StageChange::Kind::impossible);
+      if (change.kind != StageChange::Kind::made) return change;
+      if (stage_.compare_exchange_weak(from, change.next, std::memory_order_acq_rel)) return change;
+    }
   }
 
-  // Whether it has begun so long ago, and the event `end` has not happened.
-  bool began_before(std::chrono::milliseconds most, unsigned end) const {
-    const unsigned stages = stages_.load(std::memory_order_acquire);
-    if ((stages & kBegun) == 0 || (stages & end) != 0) return false;
-    const Lease::Clock::duration began(started_.load(std::memory_order_relaxed));
-    return Lease::Clock::now().time_since_epoch() - began >= most;
+  // In a worker, or before one has it: the consumer's thread reads the verdict after the caller has passed it on.
+  StageChange end(StageEvent event, std::optional<Verdict> given) {
+    const StageChange ended = change(event);
+    if (ended.takes_verdict) {
+      verdict = std::move(given);
+      settled_at = Lease::Clock::now();
+    }
+    return ended;
   }
 
-  std::atomic<unsigned> stages_{0};
-  std::atomic<Lease::Clock::rep> started_{0};
+  bool began_before(std::chrono::milliseconds most) const { return Lease::Clock::now() - began() >= most; }
+
+  std::atomic<Stage> stage_{Stage::taken};
+  std::atomic<Lease::Clock::rep> began_{0};
 };
 
 using InFlightPtr = std::shared_ptr<InFlightMessage>;

@@ -295,7 +295,7 @@ void Lane::on_unfetched(const InFlightPtr& delivery, std::string reason) {
   const Severity severity = queue().large_bodies.warns() ? Severity::warning : Severity::debug;
   partition_.log(severity, redis::escaped(delivery->message.id()) + ": " + reason, {"", delivery->message.id()});
   prefetcher_.forget({delivery});
-  delivery->end(nack(std::move(reason)));
+  delivery->release(nack(std::move(reason)));
   settler_.add(delivery);
   reporter().returned(1);
 }
@@ -374,7 +374,7 @@ void Lane::release(std::vector<InFlightPtr> unstarted) {
   if (unstarted.empty()) return;
   std::reverse(unstarted.begin(), unstarted.end());  // release puts each message in front of those released before it
   for (const InFlightPtr& delivery : unstarted) {
-    delivery->end(snooze(milliseconds(0)));
+    delivery->release(snooze(milliseconds(0)));
     settler_.add(delivery);
   }
   reporter().returned(unstarted.size());

@@ -23,7 +23,9 @@ constexpr milliseconds kLatest{3'600'000};  // the same
 // A consumer may hold a million deliveries, so none is copied or sorted.
 void ConsumerActivity::add(const InFlightMessage& delivery) {
   ++in_flight_;
-  const auto since = delivery.has_begun() ? delivery.running_since() : delivery.lone_since;
+  const StageFacts facts = delivery.facts();
+  if (facts.has_begun && facts.has_verdict) return;
+  const auto since = facts.has_begun ? delivery.began() : delivery.lone_since;
   if (!since || (longest_.size() == store::kMostRunning && *since >= longest_.back().first)) return;
   const auto later =
       std::find_if(longest_.begin(), longest_.end(), [&](const auto& one) { return *since < one.first; });
@@ -39,7 +41,7 @@ void ConsumerActivity::write_to(store::ConsumerEntry& entry) const {
     auto& one = entry.running.emplace_back();
     one.id = delivery->message.id();
     one.running = std::chrono::duration_cast<milliseconds>(now - since);
-    if (!delivery->has_begun()) one.fetching = delivery->size.value_or(0);
+    if (!delivery->facts().has_begun) one.fetching = delivery->size.value_or(0);
   }
 }
 

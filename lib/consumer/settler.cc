@@ -27,7 +27,7 @@ std::vector<store::Receipt> receipts_of(const std::vector<InFlightPtr>& deliveri
 // or snooze the message has no lease, or another one.
 bool was_settled_before(const InFlightMessage& delivery, char outcome) {
   if (!delivery.in_doubt) return false;
-  return outcome == 'G' || (outcome == 'T' && delivery.verdict.kind() != Verdict::Kind::ack);
+  return outcome == 'G' || (outcome == 'T' && delivery.verdict->kind() != Verdict::Kind::ack);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
       (delivery->foreign ? foreign : expired).push_back(delivery);
       continue;
     }
-    switch (delivery->verdict.kind()) {
+    switch (delivery->verdict->kind()) {
       case Verdict::Kind::ack:
         acks.push_back(delivery);
         break;
@@ -88,8 +88,8 @@ void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::v
   std::vector<milliseconds> delays;
   for (const InFlightPtr& delivery : members) {
     delays.push_back(delay_of(*delivery));
-    const std::string_view reason = std::string_view(delivery->verdict.reason()).substr(0, kLongestReason);
-    const bool reject = delivery->verdict.kind() == Verdict::Kind::reject;
+    const std::string_view reason = std::string_view(delivery->verdict->reason()).substr(0, kLongestReason);
+    const bool reject = delivery->verdict->kind() == Verdict::Kind::reject;
     nacks.push_back({receipt_of(delivery), reject ? std::nullopt : std::optional(delays.back()), reason});
   }
   const auto answer = store.nack(round_trip.pipeline(), nacks);
@@ -106,7 +106,7 @@ void Settler::add_snoozes(RoundTrip& round_trip, const store::Store& store, std:
 }
 
 milliseconds Settler::delay_of(const InFlightMessage& delivery) {
-  const Verdict& verdict = delivery.verdict;
+  const Verdict& verdict = *delivery.verdict;
   if (verdict.after()) return sensible(*verdict.after(), verdict.kind() == Verdict::Kind::snooze ? "snooze" : "nack");
   if (verdict.kind() == Verdict::Kind::reject) return kLongest;
   try {
@@ -172,7 +172,7 @@ void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome&
     const bool settles = outcomes[i] == 'S' || outcomes[i] == 'D';
     const bool settled = settles || was_settled_before(*delivery, outcomes[i]);
     // Without an answer to the earlier request, a nack or snooze is not told from a lease that ran out.
-    if (settled) delivery->in_doubt = !settles && delivery->verdict.kind() != Verdict::Kind::ack;
+    if (settled) delivery->in_doubt = !settles && delivery->verdict->kind() != Verdict::Kind::ack;
     if (outcomes[i] == kRefused) {
       delivery->refused = true;
       waiting_.push_back(delivery);

@@ -62,7 +62,7 @@ TEST_CASE("handlers: the one that has been running the longest is found behind a
   first.open();  // the worker goes on with the redelivered message
   const auto is_since_it_began = [&] {
     worker.ended();
-    return hangs->has_begun() && worker.counters.running_since == hangs->began().time_since_epoch().count();
+    return hangs->facts().has_begun && worker.counters.running_since == hangs->began().time_since_epoch().count();
   };
   CHECK(eventually(is_since_it_began, kPatience));
   redelivered.open();

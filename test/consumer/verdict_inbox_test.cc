@@ -1,4 +1,4 @@
-// The way of a verdict to the consumer's thread, and which of three events frees the place of its delivery.
+// The way of a verdict to the consumer's thread, and events of a delivery that race.
 #include "support/test.h"
 
 #include "consumer/in_flight_message.h"
@@ -91,59 +91,57 @@ TEST_CASE("inbox: a callback that nothing has called gets `unconfirmed` when the
   CHECK(results == std::vector<Settlement>{Settlement::in_doubt});
 }
 
-// b: the handler begins, r: it returns, v: the verdict is there, l: the lease is lost. In each order that is possible.
-TEST_CASE("place: exactly one of return, verdict and loss frees it, in every order") {
-  std::string order = "blrv";
-  std::sort(order.begin(), order.end());
-  int orders = 0;
-  do {
-    if (order.find('b') > order.find('r') || order.find('b') > order.find('v')) continue;
-    CAPTURE(order);
-    ++orders;
-    const InFlightPtr one = in_flight();
-    bool runs = false;
-    int freed = 0;
-    for (const char event : order) {
-      if (event == 'l') freed += one->lose_place();
-      if (event == 'b') {
-        runs = one->begin();
-        if (!runs) freed += one->end(snooze(std::chrono::milliseconds(0))).frees_place;
-      }
-      if (event == 'r' && runs) freed += one->end_handler().frees_place;
-      if (event == 'v' && runs) {
-        CHECK(one->claim());
-        freed += one->frees_place;
-      }
-    }
-    CHECK(freed == 1);
-    CHECK(runs == (order.find('b') < order.find('l')));
-    CHECK_FALSE(one->claim());
-    CHECK_FALSE(one->lose_place());
-  } while (std::next_permutation(order.begin(), order.end()));
-  CHECK(orders == 8);
-}
-
-TEST_CASE("place: a worker is replaced once, and only while its handler runs") {
+TEST_CASE("place: a worker is replaced once, and only while its handler runs without a place") {
   const InFlightPtr one = in_flight();
   CHECK_FALSE(one->keeps_worker());
-  CHECK_FALSE(one->replace_worker());
   CHECK(one->begin());
+  CHECK_FALSE(one->replace_worker());
+  CHECK(one->lose_place());
   CHECK(one->keeps_worker());
   CHECK(one->replace_worker());
   CHECK_FALSE(one->keeps_worker());
   CHECK_FALSE(one->replace_worker());
-  CHECK(one->claim());  // settled, and its handler still runs
+  CHECK(one->settle());  // and its handler still runs
   CHECK_FALSE(one->runs_longer_than(std::chrono::milliseconds(0)));
   CHECK(one->handler_runs_longer_than(std::chrono::milliseconds(0)));
   CHECK_FALSE(one->handler_runs_longer_than(std::chrono::hours(1)));
-  CHECK_FALSE(one->end_handler().stays);
+  CHECK_FALSE(one->leave().frees_worker);
   CHECK_FALSE(one->handler_runs_longer_than(std::chrono::milliseconds(0)));
   CHECK_FALSE(one->replace_worker());
 
   const InFlightPtr other = in_flight();
   CHECK(other->begin());
-  CHECK(other->end(ack()).stays);
+  CHECK(other->finish(ack()).frees_worker);
   CHECK_FALSE(other->replace_worker());
+}
+
+// In each round the return, the loss and two verdicts race.
+TEST_CASE("place: exactly one of return, verdict and loss frees it, when they come at the same time") {
+  for (int round = 0; round < 500; ++round) {
+    const InFlightPtr one = in_flight();
+    REQUIRE(one->begin());
+    std::atomic<int> waiting{4}, freed{0}, counted{0};
+    const auto at_once = [&](auto event) {
+      return std::thread([&, event] {
+        for (--waiting; waiting > 0;) std::this_thread::yield();
+        event();
+      });
+    };
+    const auto settle = [&] {
+      if (one->settle()) {
+        ++counted;
+        one->verdict.reset();
+      }
+    };
+    std::thread threads[] = {at_once(settle), at_once(settle), at_once([&] { freed += one->leave().frees_place; }),
+                             at_once([&] { freed += one->lose_place(); })};
+    for (std::thread& thread : threads) thread.join();
+    freed += one->stage() == Stage::settled_last;  // the consumer's thread frees it then
+    CHECK(counted == 1);
+    CHECK(freed == 1);
+    CHECK_FALSE(one->settle());
+    CHECK_FALSE(one->lose_place());
+  }
 }
 
 }  // namespace
