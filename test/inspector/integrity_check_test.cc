@@ -154,7 +154,9 @@ TEST_CASE("check: each kind of damage is found and repaired, and all messages wi
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
   CHECK(ledger.settles(3));
-  CHECK(eventually([&] { return cmd({"ZCARD", base + ":unack"}) == 0; }));  // an ack that is on its way is one, too
+  CHECK(eventually([&] {
+    return redis().cmd({"ZCARD", base + ":unack"}) == 0;
+  }));  // an ack that is on its way is one, too
   test::rewind(base, 2h);
   CHECK(ledger.settles(6));
   auto payloads = ledger.payloads();
