@@ -1,5 +1,5 @@
-// The Lua scripts of the moves, and how many ids one call takes. Each is the file scripts/lua/<name>.lua, built in
-// unchanged. A name in this list that has no file is a link error.
+// The Lua scripts of the moves, and how many ids one call takes. Each is the file scripts/lua/<name>.lua, which the
+// build expands: see scripts/lua/README.md. A name in this list that has no file is a link error.
 #pragma once
 
 #include "redis/script.h"

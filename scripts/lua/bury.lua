@@ -1,33 +1,23 @@
 -- bury: turn messages into dead letters, with a reason.
+--! keys unack pending dead count attempts reason garbage ready retry stats | body
+--! args force reason search_lists
 --
--- KEYS[1] unack     zset  id -> end of lease
--- KEYS[2] pending   zset  id -> due time
--- KEYS[3] dead      zset  id -> when it became a dead letter
--- KEYS[4] retry:cnt hash
--- KEYS[5] attempts  hash  id -> '<deliveries> <end of the last lease in us>'
--- KEYS[6] reason    hash  id -> why the last delivery failed
--- KEYS[7] garbage   set
--- KEYS[8] ready     list
--- KEYS[9] retry     list
--- KEYS[10] stats    hash
--- KEYS[11...]       body of each message; the last 36 characters are its id
--- ARGV[1] '1': also messages that a consumer holds
--- ARGV[2] reason; '': keep the present one
--- ARGV[3] the ids are removed from the lists if neither is longer than this; else they stay, and ready2unack skips them
+-- force: '1': also messages that a consumer holds
+-- reason: '': keep the present one
+-- search_lists: the ids are removed from the lists if neither is longer than this. Else they stay, and
+--   ready2unack skips them
 --
--- The counts are removed last. A dead letter that has one, or a place in pending, is buried again: Redis refused a write
--- of an earlier call.
+-- The counts are removed last. A dead letter that has one, or a place in pending, is buried again: Redis refused a
+-- write of an earlier call.
 -- If a lease is taken away, attempts keeps its end: if that delivery succeeds, its late ack settles the message. If a
 -- message was never delivered, attempts says 0; without an entry a dead letter counts as delivered once.
 -- Returns one character per message: 'S' dead now, 'D' already dead, 'H' held, 'G' no such message.
-local unack, pending, dead, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 
 local time = redis.call('TIME')
 local now = (time[1] * 1000000 + time[2]) / 1000000
 
 local ids = {}
-for i = 11, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+for i = 1, #KEYS.body do ids[i] = string.sub(KEYS.body[i], -36) end
 local unack_scores = redis.call('ZMSCORE', unack, unpack(ids))
 local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
 local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
@@ -41,16 +31,16 @@ local buried, dead_scores, new_attempts, reasons, listed, bodies = {}, {}, {}, {
 -- Returns the answer for a message; if it is 'S', adds what to write for it.
 local function plan(i, id)
   local placed = unack_scores[i] or in_pending[i] or in_dead[i]
-  if finished[i] == 1 and not placed or redis.call('EXISTS', KEYS[10 + i]) == 0 then return 'G' end
+  if finished[i] == 1 and not placed or redis.call('EXISTS', KEYS.body[i]) == 0 then return 'G' end
   if in_dead[i] and not (counts[i] or in_pending[i]) then return 'D' end
   if not (counts[i] or in_pending[i]) then return 'G' end
   local ends = unack_scores[i] and math.floor(unack_scores[i] * 1000000 + 0.5)
   local held = ends and (ends % 1000 ~= 0 or ends % 1000000 == 0)  -- see nack
-  if held and ARGV[1] ~= '1' then return 'H' end
+  if held and ARGV.force ~= '1' then return 'H' end
   buried[#buried + 1] = id
-  bodies[#bodies + 1] = KEYS[10 + i]
+  bodies[#bodies + 1] = KEYS.body[i]
   dead_scores[#dead_scores + 1], dead_scores[#dead_scores + 2] = now, id
-  reasons[#reasons + 1], reasons[#reasons + 2] = id, ARGV[2]
+  reasons[#reasons + 1], reasons[#reasons + 2] = id, ARGV.reason
   local deliveries = before[i] and string.match(before[i], '^%d+') or ends and '1' or '0'
   if ends and deliveries == '0' then deliveries = '1' end  -- taken by a Go worker, which writes no attempts
   if held then deliveries = string.format('%s %.0f', deliveries, ends) end
@@ -68,10 +58,10 @@ if #buried == 0 then return table.concat(answer) end
 
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 if #new_attempts > 0 then redis.call('HSET', attempts, unpack(new_attempts)) end
-if ARGV[2] ~= '' then redis.call('HSET', reason, unpack(reasons)) end
+if ARGV.reason ~= '' then redis.call('HSET', reason, unpack(reasons)) end
 for _, body in ipairs(bodies) do redis.call('PERSIST', body) end
 redis.call('ZADD', dead, unpack(dead_scores))
-if lists <= tonumber(ARGV[3]) then
+if lists <= tonumber(ARGV.search_lists) then
   for _, id in ipairs(listed) do
     redis.call('LREM', ready, 0, id)
     redis.call('LREM', retry, 0, id)

@@ -1,25 +1,14 @@
 -- cancel: delete a message that is not held; drop the retries of one that is.
+--! keys body pending unack dead count attempts reason garbage ready retry stats headers
+--! args search_lists
 --
--- KEYS[1] body of the message; the last 36 characters are its id
--- KEYS[2] pending   zset
--- KEYS[3] unack     zset  id -> end of lease
--- KEYS[4] dead      zset
--- KEYS[5] retry:cnt hash
--- KEYS[6] attempts  hash
--- KEYS[7] reason    hash
--- KEYS[8] garbage   set
--- KEYS[9] ready     list
--- KEYS[10] retry    list
--- KEYS[11] stats    hash
--- KEYS[12] headers  hash
--- ARGV[1] the id is removed from the lists if neither is longer than this; else it stays, and ready2unack skips it
+-- search_lists: the id is removed from the lists if neither is longer than this. Else it stays, and
+--   ready2unack skips it
 --
 -- A message is finished if it has no body, or if it is in garbage and in no zset. One in a zset can still be delivered.
 -- Returns its state: 'pending', 'ready', 'retry' or 'dead' (it is deleted); 'unack' (a consumer holds it, and it will
 -- not be delivered again; a second call returns the same); 'unknown'. During a backoff the state is 'retry'.
-local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local attempts, reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local headers = KEYS[12]
+
 local id = string.sub(body, -36)
 
 local score = redis.call('ZSCORE', unack, id)
@@ -55,7 +44,7 @@ else
   state = last and string.find(last, ' ', 1, true) and 'retry' or 'ready'
 end
 
-if not in_zset and list_length <= tonumber(ARGV[1]) then
+if not in_zset and list_length <= tonumber(ARGV.search_lists) then
   redis.call('LREM', ready, 0, id)
   redis.call('LREM', retry, 0, id)
 end

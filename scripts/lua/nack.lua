@@ -1,15 +1,10 @@
 -- nack: start the backoff of messages whose handler failed, or make them dead letters.
+--! keys unack count attempts reason dead garbage stats | body
+--! args keep_dead | receipt delay reason
 --
--- KEYS[1] unack     zset  id -> end of lease
--- KEYS[2] retry:cnt hash  id -> retries left
--- KEYS[3] attempts  hash
--- KEYS[4] reason    hash  id -> why the last delivery failed
--- KEYS[5] dead      zset  id -> when it became a dead letter
--- KEYS[6] garbage   set
--- KEYS[7] stats     hash
--- KEYS[8...]        body of each message; the last 36 characters are its id
--- ARGV[1] '1': dead letters are kept; '0': they go to garbage
--- ARGV[2...] three per message: receipt (see ack), ms until the next delivery or '' for none (dead letter), reason
+-- keep_dead: '1': dead letters are kept; '0': they go to garbage
+-- receipt: see ack
+-- delay: ms until the next delivery, or '' for none (dead letter)
 --
 -- The score in unack becomes the end of the backoff. Its digits tell the kinds apart: a backoff ends at a whole
 -- millisecond that is no whole second, a lease of this library never at a whole millisecond, and a lease of a Go worker
@@ -17,15 +12,14 @@
 -- When Redis is out of memory, it refuses a command that may use memory, but only before the first write of a script.
 -- So scripts that must work then begin with a ZREM of nothing, which uses none.
 -- Returns one character per message: 'S' settled, 'D' settled and now dead, 'T' stale, 'G' gone.
-local unack, count, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local dead, garbage, stats = KEYS[5], KEYS[6], KEYS[7]
-local messages = #KEYS - 7
+
+local messages = #KEYS.body
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS[7 + i], -36) end
+for i = 1, messages do ids[i] = string.sub(KEYS.body[i], -36) end
 local scores = redis.call('ZMSCORE', unack, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 redis.call('HLEN', attempts)
@@ -43,9 +37,9 @@ end
 
 local function make_dead(i)
   local id = ids[i]
-  if ARGV[1] == '0' then return finish(id) end
+  if ARGV.keep_dead == '0' then return finish(id) end
   redis.call('ZADD', dead, now / 1000000, id)
-  redis.call('PERSIST', KEYS[7 + i])
+  redis.call('PERSIST', KEYS.body[i])
   redis.call('HDEL', count, id)
   redis.call('ZREM', unack, id)
 end
@@ -59,9 +53,9 @@ end
 redis.call('ZREM', unack, '')  -- the first write: see above
 local answer, settled, dead_letters = {}, 0, 0
 for i, id in ipairs(ids) do
-  local receipt, delay, failure = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]
+  local receipt, delay, failure = ARGV.receipt[i], ARGV.delay[i], ARGV.reason[i]
   if not scores[i] then
-    local finished = redis.call('EXISTS', KEYS[7 + i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1
+    local finished = redis.call('EXISTS', KEYS.body[i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1
     answer[i] = finished and 'G' or 'T'
   elseif math.floor(scores[i] * 1000000 + 0.5) ~= tonumber(receipt) then
     answer[i] = 'T'

@@ -1,24 +1,15 @@
 -- redrive: make dead letters ready again.
+--! keys dead ready count attempts reason garbage stats retry | body
+--! args retries
 --
--- KEYS[1] dead      zset
--- KEYS[2] ready     list  pushed left, taken right
--- KEYS[3] retry:cnt hash  id -> retries left
--- KEYS[4] attempts  hash
--- KEYS[5] reason    hash
--- KEYS[6] garbage   set
--- KEYS[7] stats     hash
--- KEYS[8] retry     list
--- KEYS[9...]        body of each message; the last 36 characters are its id
--- ARGV[1] retries of each
+-- retries: of each
 --
 -- Deliveries and reason are deleted, and a late ack of the last lease is stale. A probe that is one of them is deleted:
 -- see reschedule.
 -- Returns one character per message: 'S' ready again, 'B' its body is gone, so it goes to garbage, 'G' not dead.
-local dead, ready, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local reason, garbage, stats, retry = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 local ids = {}
-for i = 9, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+for i = 1, #KEYS.body do ids[i] = string.sub(KEYS.body[i], -36) end
 local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
 redis.call('LLEN', ready)
 local has_retry_entries = redis.call('LLEN', retry) > 0  -- see send
@@ -31,14 +22,14 @@ local answer, back, counts, gone = {}, {}, {}, {}
 for i, id in ipairs(ids) do
   if not in_dead[i] then
     answer[i] = 'G'
-  elseif redis.call('EXISTS', KEYS[8 + i]) == 0 then
+  elseif redis.call('EXISTS', KEYS.body[i]) == 0 then
     answer[i] = 'B'
     gone[#gone + 1] = id
   else
     answer[i] = 'S'
     back[#back + 1] = id
     counts[#counts + 1] = id
-    counts[#counts + 1] = ARGV[1]
+    counts[#counts + 1] = ARGV.retries
   end
 end
 if #back > 0 then

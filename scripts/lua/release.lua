@@ -1,33 +1,24 @@
 -- release: return held messages as if they had not been delivered; or move waiting messages to the head of ready.
+--! keys unack ready pending count attempts reason garbage dead | body
+--! args delay | receipt
 --
--- KEYS[1] unack     zset  id -> end of lease
--- KEYS[2] ready     list  the right end is next
--- KEYS[3] pending   zset  id -> due time
--- KEYS[4] retry:cnt hash
--- KEYS[5] attempts  hash  id -> deliveries
--- KEYS[6] reason    hash
--- KEYS[7] garbage   set
--- KEYS[8] dead      zset
--- KEYS[9...]        body of each message; the last 36 characters are its id
--- ARGV[1] ms until they are due again; '0': at once
--- ARGV[2...] per message: its receipt; or '-': a message in pending or in a backoff, without a receipt; or '*': as '-',
---            also if a consumer holds it
+-- delay: ms until they are due again; '0': at once
+-- receipt: or '-': a message in pending or in a backoff, without a receipt; or '*': as '-', also if a consumer holds it
 --
 -- Spends no retry. A delivery that is released by receipt is not counted; others stay counted.
 -- The last message of a call is the next to be delivered.
 -- Returns one character per message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*')
 -- pending, or dead: then it leaves unack, where a late nack of a Go worker put it. For '-' and '*' also 'G': it has no
 -- retry count, so ready2unack would not deliver it. Such a message moves from unack to garbage, but stays in pending.
-local unack, ready, pending, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local attempts, reason, garbage, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local messages = #KEYS - 8
-local delay = tonumber(ARGV[1])
+
+local messages = #KEYS.body
+local delay = tonumber(ARGV.delay)
 
 local time = redis.call('TIME')
 local due = math.ceil(time[1] * 1000 + time[2] / 1000 + delay)
 
 local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS[8 + i], -36) end
+for i = 1, messages do ids[i] = string.sub(KEYS.body[i], -36) end
 local scores = redis.call('ZMSCORE', unack, unpack(ids))
 local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
@@ -45,8 +36,8 @@ local function make_due(i)
     redis.call('ZREM', pending, id)
     return
   end
-  local life = redis.call('PTTL', KEYS[8 + i])  -- up to 2^63 ms; Redis can add 9e15 to its clock
-  if life > 0 then redis.call('PEXPIRE', KEYS[8 + i], math.min(life + delay, 9e15)) end
+  local life = redis.call('PTTL', KEYS.body[i])  -- up to 2^63 ms; Redis can add 9e15 to its clock
+  if life > 0 then redis.call('PEXPIRE', KEYS.body[i], math.min(life + delay, 9e15)) end
   redis.call('ZADD', pending, due / 1000, id)
 end
 
@@ -72,7 +63,7 @@ local function release_from_unack(i, by_receipt)
 end
 
 local function release(i)
-  local receipt = ARGV[1 + i]
+  local receipt = ARGV.receipt[i]
   local ends = scores[i] and math.floor(scores[i] * 1000000 + 0.5)
   if receipt == '-' or receipt == '*' then
     if ends then

@@ -1,33 +1,23 @@
 -- reschedule: change the due time of a message that is neither held nor dead.
+--! keys body pending unack dead count attempts garbage ready retry wake stats
+--! args delay due search_lists
 --
--- KEYS[1] body of the message; the last 36 characters are its id
--- KEYS[2] pending   zset  id -> due time
--- KEYS[3] unack     zset  id -> end of lease
--- KEYS[4] dead      zset
--- KEYS[5] retry:cnt hash
--- KEYS[6] attempts  hash  id -> '<deliveries> <end of the last lease in us>'
--- KEYS[7] garbage   set
--- KEYS[8] ready     list
--- KEYS[9] retry     list
--- KEYS[10] wake     zset  'w' -> when a consumer should call pending2ready
--- KEYS[11] stats    hash  'probe': see ready2unack
--- ARGV[1] delay in ms, or ''
--- ARGV[2] due time in ms since 1970, used when there is no delay
--- ARGV[3] the id is removed from the lists if neither is longer than this; else it stays, and ready2unack skips it
+-- delay: in ms, or ''
+-- due: in ms since 1970, used when there is no delay
+-- search_lists: the id is removed from the lists if neither is longer than this. Else it stays, and
+--   ready2unack skips it
 --
 -- A TTL moves with the due time. The end of the last lease is deleted, so a late ack is stale. If this message is
 -- the probe, that is deleted: its time would be wrong when the message is ready again.
 -- Returns 'moved', 'refused' (held, even if cancelled since; or dead), or 'unknown' (also without a retry count, since
 -- ready2unack would not deliver it).
-local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local attempts, garbage, ready, retry, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local stats = KEYS[11]
+
 local id = string.sub(body, -36)
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
-local due = ARGV[1] ~= '' and math.ceil(now + ARGV[1]) or tonumber(ARGV[2])
-local later = ARGV[1] ~= '' and tonumber(ARGV[1]) > 0 or ARGV[1] == '' and due > now
+local due = ARGV.delay ~= '' and math.ceil(now + ARGV.delay) or tonumber(ARGV.due)
+local later = ARGV.delay ~= '' and tonumber(ARGV.delay) > 0 or ARGV.delay == '' and due > now
 
 local unack_score = redis.call('ZSCORE', unack, id)
 local pending_score = redis.call('ZSCORE', pending, id)
@@ -61,7 +51,7 @@ if last then
 elseif unack_score then
   redis.call('HSET', attempts, id, 1)  -- it was in the backoff after its first delivery
 end
-local searches = not (unack_score or pending_score) and list_length <= tonumber(ARGV[3])
+local searches = not (unack_score or pending_score) and list_length <= tonumber(ARGV.search_lists)
 local old_entries = searches and not later and #redis.call('LPOS', ready, id, 'COUNT', 0) or 0
 if later then
   redis.call('ZADD', pending, due / 1000, id)

@@ -1,28 +1,20 @@
 -- unack2retry: move messages whose lease or backoff has ended to retry, or to dead if they have no retries left.
+--! keys unack retry count dead garbage attempts reason stats
+--! args limit keep_dead only_backoffs
 --
--- KEYS[1] unack     zset  id -> end of lease
--- KEYS[2] retry     list  pushed left, taken right
--- KEYS[3] retry:cnt hash  id -> retries left
--- KEYS[4] dead      zset  id -> when it became a dead letter
--- KEYS[5] garbage   set
--- KEYS[6] attempts  hash  id -> '<deliveries> <end of the last lease in us>'
--- KEYS[7] reason    hash  id -> why the last delivery failed
--- KEYS[8] stats     hash
--- ARGV[1] limit     most ids to move
--- ARGV[2] '1': dead letters are kept; '0': they go to garbage
--- ARGV[3] '1': only messages whose backoff has ended, of the first 200 in unack; ended leases stay
+-- limit: most ids to move
+-- keep_dead: '1': dead letters are kept; '0': they go to garbage
+-- only_backoffs: '1': only messages whose backoff has ended, of the first 200 in unack; ended leases stay
 --
 -- Only this script spends a retry. The count is written directly before the ids leave unack: a call that Redis refuses
 -- before that has spent none. If attempts already has the end of this lease, it was such a call that wrote it.
 -- Returns {number moved, us until the next end (-1: none), ids moved to retry, ids without retries left}, ids joined by
 -- ' '.
-local unack, retry, count, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local garbage, attempts, reason, stats = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local only_backoffs = ARGV[3] == '1'
+local only_backoffs = ARGV.only_backoffs == '1'
 
 -- us until the next lease or backoff ends; -1: there is none.
 local function wait()
@@ -33,7 +25,7 @@ local function wait()
 end
 
 -- Read the ids whose lease or backoff has ended, and what is stored of them.
-local limit = tonumber(ARGV[1])
+local limit = tonumber(ARGV.limit)
 local searched = only_backoffs and 200 or limit
 local ended = redis.call('ZRANGEBYSCORE', unack, '-inf', now / 1000000, 'WITHSCORES', 'LIMIT', 0, searched)
 local ids, ends = {}, {}
@@ -81,7 +73,7 @@ for i, id in ipairs(ids) do
   if counts[i] and not alive then foreign = foreign + 1 end
   if not alive and not in_dead[i] then
     finished[#finished + 1] = id  -- cancelled while it was held
-  elseif not alive and ARGV[2] == '1' and is_repeated(i) then
+  elseif not alive and ARGV.keep_dead == '1' and is_repeated(i) then
     died[#died + 1] = id  -- it is in dead, but no answer has named it
   elseif alive then
     local retries = math.min(string.match(counts[i], '^%d+$') or 0, 2147483647)
@@ -110,9 +102,9 @@ if #delivered > 0 then redis.call('HSET', attempts, unpack(delivered)) end
 if #reasons > 0 then redis.call('HSET', reason, unpack(reasons)) end
 if #retried > 0 then redis.call('LPUSH', retry, unpack(retried)) end
 if #died > 0 then
-  if #dead_scores > 0 and ARGV[2] == '1' then
+  if #dead_scores > 0 and ARGV.keep_dead == '1' then
     redis.call('ZADD', dead, unpack(dead_scores))
-  elseif ARGV[2] ~= '1' then
+  elseif ARGV.keep_dead ~= '1' then
     for _, id in ipairs(died) do finished[#finished + 1] = id end
   end
   redis.call('HDEL', count, unpack(died))

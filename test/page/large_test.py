@@ -182,7 +182,7 @@ def give_redis_a_core(redis, serving):
 
 
 def scripts_by_sha1():
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../scripts/lua')
+    folder = os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])), '../generated/lua')
     names = {}
     for name in os.listdir(folder):
         with open(os.path.join(folder, name), 'rb') as file:

@@ -4,8 +4,8 @@
 #include "store/layout.h"
 #include "store/pause.h"
 #include "store/registry.h"
+#include "store/scripts.h"
 #include "support/all_moves.h"
-#include "support/paths.h"
 #include "support/saved_queue.h"
 
 // Every move, with every kind of value that another user of the same Redis can write into the fields that it reads. The
@@ -268,9 +268,7 @@ TEST_CASE("hostile: these tests run every script") {
   std::set<std::string> tried;
   for (const AnyMove& one : all_scripts()) tried.insert(test::script_of(one.name));
   std::set<std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(test::source_path("scripts/lua"))) {
-    files.insert(file.path().stem().string());
-  }
+  for (const auto* script : scripts::all()) files.insert(std::string(script->name));
   CHECK((tried == files));
 }
 

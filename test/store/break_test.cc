@@ -1,7 +1,7 @@
 #include "support/test.h"
 
+#include "store/scripts.h"
 #include "support/all_moves.h"
-#include "support/paths.h"
 #include "support/regex.h"
 
 // What is left of a queue after Redis has refused a move, before its first write or in the middle. Redis does not roll
@@ -65,9 +65,12 @@ std::string lost_by(Scene& scene, const std::string& name) {
   return rest;
 }
 
-std::string source_of(const std::string& script) {
-  std::ifstream file(test::source_path("scripts/lua/" + script + ".lua"));
-  return {std::istreambuf_iterator<char>(file), {}};
+std::string source_of(const std::string& name) {
+  for (const auto* script : scripts::all()) {
+    if (script->name == name) return std::string(script->body);
+  }
+  FAIL("there is no script " << name);
+  return {};
 }
 
 // The distinct commands that the script calls.

@@ -23,10 +23,9 @@ struct Parts {
   std::string code;    // the rest, without comments
 };
 
-Parts parts_of(const Script& script) {
+Parts parts_of(const std::string& body) {
   Parts parts;
   bool in_header = true;
-  const std::string body(script.body);
   for (std::size_t from = 0; from < body.size();) {
     const std::size_t end = std::min(body.find('\n', from), body.size());
     const std::string line = body.substr(from, end - from);
@@ -37,72 +36,31 @@ Parts parts_of(const Script& script) {
   return parts;
 }
 
+Parts parts_of(const Script& script) { return parts_of(std::string(script.body)); }
+
 std::vector<std::smatch> matches(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern);
   return {std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()};
 }
 
-// Indices of KEYS or ARGV: the single ones, and the first index of a part of any length (0: there is none).
-struct Indices {
-  std::set<int> fixed;
-  int rest = 0;
-};
-
-bool operator==(const Indices& a, const Indices& b) { return a.fixed == b.fixed && a.rest == b.rest; }
-
-std::string to_text(const Indices& indices) {
-  std::string text;
-  for (const int n : indices.fixed) text += std::to_string(n) + " ";
-  return text + (indices.rest == 0 ? "" : "and from " + std::to_string(indices.rest));
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  for (const auto& match : matches(text, "[a-z_0-9]+")) words.push_back(match[0]);
+  return words;
 }
 
-Indices documented(const std::string& header, const std::string& name) {
-  Indices indices;
-  for (const auto& match : matches(header, "(?:-- |  )" + name + "\\[(\\d+)(\\.\\.\\.)?\\]")) {
-    if (match[2].matched) {
-      indices.rest = std::stoi(match[1]);
-    } else {
-      indices.fixed.insert(std::stoi(match[1]));
-    }
-  }
-  return indices;
-}
+bool has_word(const std::string& code, const std::string& word) { return !matches(code, "\\b" + word + "\\b").empty(); }
 
-// "8 + i" and "3 * i - 1" count as their value at i = 1; "i" counts as the start of its loop.
-Indices used(const std::string& code, const std::string& name) {
-  Indices indices;
-  std::set<int> rest;
-  for (const auto& match : matches(code, name + "\\[([^\\]]+)\\]")) {
-    const std::string at = match[1];
-    std::smatch m;
-    if (std::regex_match(at, std::regex("\\d+"))) {
-      indices.fixed.insert(std::stoi(at));
-    } else if (std::regex_match(at, m, std::regex("(\\d+) \\+ (?:messages \\+ )?i|i \\+ (\\d+)"))) {
-      rest.insert(std::stoi(m[1].matched ? m[1] : m[2]) + 1);
-    } else if (std::regex_match(at, m, std::regex("(\\d+) \\* i(?: ([+-]) (\\d+))?"))) {
-      const int offset = m[3].matched ? std::stoi(m[3]) : 0;
-      rest.insert(std::stoi(m[1]) + (m[2] == "-" ? -offset : offset));
-    } else {
-      const auto loops = matches(code, "for " + at + " = (\\d+), #" + name);
-      CHECK_MESSAGE(loops.size() == 1, name << "[" << at << "] is not understood");
-      if (!loops.empty()) rest.insert(std::stoi(loops[0][1]));
-    }
-  }
-  for (const auto& match : matches(code, "unpack\\(" + name + "(?:, (\\d+))?\\)")) {
-    rest.insert(match[1].matched ? std::stoi(match[1]) : 1);
-  }
-  if (!rest.empty()) indices.rest = *rest.begin();
-  return indices;
-}
-
-TEST_CASE("scripts: each is built in unchanged, under the name of its file; there are no others") {
+TEST_CASE("scripts: each is built in, under the name of its file; there are no others") {
   std::set<std::string> built_in;
   for (const Script* script : scripts::all()) {
-    CHECK((file_of(*script) == script->body));
+    CHECK(script->body.find("--!") == std::string_view::npos);
     built_in.insert(std::string(script->name));
   }
   std::set<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) files.insert(entry.path().stem().string());
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    if (entry.path().extension() == ".lua") files.insert(entry.path().stem().string());
+  }
   CHECK((built_in == files));
 }
 
@@ -121,18 +79,37 @@ TEST_CASE("scripts: each header begins with the name and a summary, and document
   }
 }
 
-TEST_CASE("scripts: the indices of KEYS and ARGV in the code are those in the header") {
+TEST_CASE("scripts: each names its keys and arguments in a manifest, uses all of them, and no index") {
   for (const Script* script : scripts::all()) {
-    const Parts parts = parts_of(*script);
-    for (const std::string name : {"KEYS", "ARGV"}) {
-      CAPTURE(std::string(script->name));
-      CAPTURE(name);
-      const Indices in_header = documented(parts.header, name);
-      const Indices in_code = used(parts.code, name);
-      CHECK_MESSAGE((in_header == in_code), "documented: " << to_text(in_header) << "; used: " << to_text(in_code));
+    CAPTURE(std::string(script->name));
+    const Parts source = parts_of(file_of(*script));
+    CHECK(matches(source.code, "(?:KEYS|ARGV)(?!\\.[a-z])").empty());
+    const auto manifests = matches(source.header, "\n--! (keys|args) ([^\n]*)");
+    REQUIRE(manifests.size() > 0);
+    CHECK(manifests[0][1] == "keys");
+    for (const auto& line : manifests) {
+      const std::string names = line[2], fixed = names.substr(0, names.find('|'));
+      const std::string array = line[1] == "keys" ? "KEYS\\." : "ARGV\\.";
+      for (const std::string& name : words_of(fixed))
+        CHECK(has_word(source.code, (line[1] == "keys" ? "" : array) + name));
+      for (const std::string& name : words_of(names.substr(fixed.size()))) CHECK(has_word(source.code, array + name));
     }
-    CHECK(documented(parts.header, "KEYS").fixed.count(1) == 1);
   }
+}
+
+TEST_CASE("scripts: a name of a manifest is the place of its key or argument") {
+  const auto body_of = [](const Script& script) { return std::string(script.body); };
+  const std::string nack = body_of(scripts::nack), restore = body_of(scripts::restore), send = body_of(scripts::send);
+  CHECK(nack.find("\n-- KEYS[2] count\n") != std::string::npos);
+  CHECK(nack.find("\n-- KEYS[8...] for each: body\n") != std::string::npos);
+  CHECK(nack.find("\n-- ARGV[2...] for each: receipt, delay, reason\n") != std::string::npos);
+  CHECK(nack.find("\nlocal unack, count, attempts, reason, dead, garbage, stats = KEYS[1], KEYS[2], KEYS[3], ") !=
+        std::string::npos);
+  CHECK(nack.find("local receipt, delay, failure = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]\n") !=
+        std::string::npos);
+  CHECK(restore.find("local messages = (#ARGV / 8)\n") != std::string::npos);
+  CHECK(send.find("staged and KEYS[12 + messages + i] or ARGV[5 + i]\n") != std::string::npos);
+  CHECK(body_of(scripts::send_new).find("local ids = {unpack(ARGV, 6, 5 + messages)}\n") != std::string::npos);
 }
 
 TEST_CASE("scripts: every command is a literal, for proxies to see; no call leaves the slot or ignores errors") {
