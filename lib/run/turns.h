@@ -27,6 +27,7 @@ class Turns {
 
   std::size_t size() const { return members_.size(); }
   unsigned weight(std::size_t member) const { return members_[member].weight; }
+  bool is_strict() const { return strict_; }
 
   // Whether the member has work. One that begins to have work continues where the others are.
   void set_busy(std::size_t member, bool busy) {
@@ -88,7 +89,7 @@ class Turns {
 
   bool share(const Member& a, const Member& b) const { return !strict_ || a.weight == b.weight; }
 
-  const bool strict_;
+  bool strict_;
   std::vector<Member> members_;
 };
 
