@@ -74,9 +74,9 @@ class LayoutKeeper {
   // Updates the copies of partitions 0 and 1 that are behind, as far as this object has seen.
   void restore();
 
-  // Adds what the copies of all partitions that the queue can have tell, if those of 0 and 1 have lost it; changes none.
-  // Returns the partitions beyond `top` that have messages, but no copy: they may belong to another queue. `all`: in the
-  // order of the partitions, possible() of them; unset: could not be examined.
+  // Adds what the copies of all partitions that the queue can have tell, if those of 0 and 1 have lost it; changes
+  // none. Returns the partitions beyond `top` that have messages, but no copy: they may belong to another queue. `all`:
+  // in the order of the partitions, possible() of them; unset: could not be examined.
   std::vector<unsigned> probe(const std::vector<std::optional<store::Examined>>& all);
   unsigned possible() const { return homes() > 1 ? store::kMostPartitions : 1; }
 

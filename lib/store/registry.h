@@ -64,8 +64,8 @@ std::string_view cut(std::string_view text);
 // Reads an entry as the hash has it; unset: a consumer of this library has not written it.
 std::optional<ConsumerEntry> entry_of(std::string_view value);
 
-// Writes an entry, which ends after `valid`, and removes some that have ended. False: there are kMostConsumers entries of
-// others.
+// Writes an entry, which ends after `valid`, and removes some that have ended. False: there are kMostConsumers entries
+// of others.
 Answer<bool> register_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer, std::string_view lines,
                                milliseconds valid);
 

@@ -1,5 +1,5 @@
-// How late the handlers of single messages begin, which one thread sends to a queue with partitions over a link of 1 ms:
-// beside a queue without partitions.
+// How late the handlers of single messages begin, which one thread sends to a queue with partitions over a link of 1
+// ms: beside a queue without partitions.
 #include <delayqueue/consumer.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/queue_admin.h>

@@ -95,7 +95,8 @@ class Scene {
   }
 
   // From now on Redis refuses the given write of each script that a move runs (0: the first one), and all later writes
-  // with the same command, as for a user who has lost the right to it. -1: none. A line is added in front of the script.
+  // with the same command, as for a user who has lost the right to it. -1: none. A line is added in front of the
+  // script.
   void break_at(int write) { *broken_write_ = write; }
 
   // From now on the calls of moves are repetitions: receipt() and last_receipt() return what they returned first, and

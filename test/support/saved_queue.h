@@ -1,4 +1,5 @@
-// The contents of a scene's queue as one table, and a saved copy of it, for tests that run many cases on the same queue.
+// The contents of a scene's queue as one table, and a saved copy of it, for tests that run many cases on the same
+// queue.
 #pragma once
 
 #include "support/moves.h"

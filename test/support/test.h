@@ -1,5 +1,5 @@
-// The preamble of the tests: doctest, the public headers, the standard headers that most of them use, and the parts that
-// they share.
+// The preamble of the tests: doctest, the public headers, the standard headers that most of them use, and the parts
+// that they share.
 #pragma once
 
 #include <delayqueue/delayqueue.h>

@@ -13,7 +13,8 @@
 
 namespace dqctl {
 
-// A message that a handler works on, or whose payload is still arriving. Each consumer names only the few that run for longest.
+// A message that a handler works on, or whose payload is still arriving. Each consumer names only the few that run for
+// longest.
 struct HeldMessage {
   std::string id{};
   Time since{};

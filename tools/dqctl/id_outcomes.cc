@@ -34,12 +34,11 @@ IdOutcomes reschedule_ids(QueueAdmin& admin, const Ids& ids, const When& when) {
 
 IdOutcomes release_ids(QueueAdmin& admin, delayqueue::Inspector& inspector, const Ids& ids,
                        delayqueue::HeldMessages held) {
-  IdOutcomes outcomes = outcomes_of(admin.release(ids, held),
-                                    [](Released released) {
-                                      return released == Released::released ? IdOutcome{"released", Grade::good}
-           : released == Released::held   ? IdOutcome{"held: a consumer has it; dqctl release --force takes it away", Grade::refused}
-                                          : no_such_message();
-                                    });
+  constexpr const char* kHeld = "held: a consumer has it; dqctl release --force takes it away";
+  IdOutcomes outcomes = outcomes_of(admin.release(ids, held), [](Released released) {
+    if (released == Released::released) return IdOutcome{"released", Grade::good};
+    return released == Released::held ? IdOutcome{kHeld, Grade::refused} : no_such_message();
+  });
   for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
     if (outcomes[i].grade != Grade::unknown) continue;
     const auto found = inspector.find(std::vector<std::string>{ids[i]}, 0).front();

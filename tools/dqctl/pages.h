@@ -38,10 +38,10 @@ std::optional<PagesPlace> place_in(std::string_view text);
 // Reads the messages that were there at the start.
 //
 // pending, unack and dead are read in the order of their time. Messages that leave or arrive shift nothing, so one walk
-// finds all that stay. It ends at the time of the last message at the start; a walk that only reads pending or unack ends
-// with the last one that is there. ready and retry have positions: when others remove messages before the next page, all
-// later messages move up, and the walk misses some. A walk that removes messages is therefore repeated there until it
-// finds none.
+// finds all that stay. It ends at the time of the last message at the start; a walk that only reads pending or unack
+// ends with the last one that is there. ready and retry have positions: when others remove messages before the next
+// page, all later messages move up, and the walk misses some. A walk that removes messages is therefore repeated there
+// until it finds none.
 class Pages {
  public:
   enum class Payload { none, start, whole };  // none: size, TTL and headers are not read either

@@ -13,9 +13,9 @@ namespace dqctl {
 
 inline constexpr int kDeepestJson = 512;  // levels of nesting; more would overflow the stack
 
-// A value of a JSON text. It keeps how the value is written, because not all that JSON allows has another form: a number
-// may be larger than any double, and a text may have half of a surrogate pair. It refers to the text, which must outlive
-// it.
+// A value of a JSON text. It keeps how the value is written, because not all that JSON allows has another form: a
+// number may be larger than any double, and a text may have half of a surrogate pair. It refers to the text, which must
+// outlive it.
 class JsonValue {
  public:
   enum class Kind { null, boolean, number, text, array, object };

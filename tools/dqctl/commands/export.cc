@@ -207,7 +207,8 @@ class Import {
     return done;
   }
 
-  // Counts which of the messages that existed are not those of the file. One that has been handled since is not counted.
+  // Counts which of the messages that existed are not those of the file. One that has been handled since is not
+  // counted.
   void compare(const std::vector<const MessageInfo*>& existed) {
     std::vector<std::string> ids;
     std::size_t longest = 0;

@@ -27,8 +27,8 @@ struct BulkPart {
 };
 
 // Any number of threads may use it. Access must have been checked before. Every attempt to change something is written
-// to the audit, whether it succeeds or not; dry runs are not. What was changed is also recorded among the actions of the
-// queue, as by dqctl --audit.
+// to the audit, whether it succeeds or not; dry runs are not. What was changed is also recorded among the actions of
+// the queue, as by dqctl --audit.
 class Changes {
  public:
   Changes(Clients& clients, const Reads& reads, Audit& audit) : clients_(clients), reads_(reads), audit_(audit) {}

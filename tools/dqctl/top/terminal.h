@@ -41,8 +41,8 @@ class Terminal {
   // Makes wait() return. Thread-safe.
   void wake() const;
 
-  // Whether SIGINT, SIGTERM or SIGHUP arrived, or the terminal hung up. A second signal restores the terminal and ends the
-  // process.
+  // Whether SIGINT, SIGTERM or SIGHUP arrived, or the terminal hung up. A second signal restores the terminal and ends
+  // the process.
   bool ended() const;
 
  private:
