@@ -50,10 +50,10 @@ class DELAYQUEUE_EXPORT Consumer {
   Consumer(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options = {});
 
   // {"a", "b"} would be one std::string of two pointers. Several queues are Subscriptions.
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Consumer(const std::string& url, const char* const (&queues)[N], AnyHandler, ConsumerOptions = {}) = delete;
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Consumer(const char* const (&urls)[N], const std::string& queue, AnyHandler, ConsumerOptions = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Consumer(const std::string& url, const char* const (&queues)[kLength], AnyHandler, ConsumerOptions = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Consumer(const char* const (&urls)[kLength], const std::string& queue, AnyHandler, ConsumerOptions = {}) = delete;
 
   // Several queues of one server, Sentinel group or Cluster, each once. They share the threads, the connections, and
   // the bound of prefetched messages (ConsumerOptions::prefetch, for each master of a Cluster). Some may have a Handler
@@ -69,8 +69,8 @@ class DELAYQUEUE_EXPORT Consumer {
   // whose wake-ups work, about 10 are polled in each poll_interval: so each queue is polled less often, at most by a
   // factor of 10.
   Consumer(const std::string& url, std::vector<Subscription> queues, ConsumerOptions options = {});
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Consumer(const char* const (&urls)[N], std::vector<Subscription>, ConsumerOptions = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Consumer(const char* const (&urls)[kLength], std::vector<Subscription>, ConsumerOptions = {}) = delete;
 
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
   // not outlive the consumer. Call stop() first to choose the timeout. In a handler or callback of this consumer the
@@ -126,8 +126,8 @@ class DELAYQUEUE_EXPORT Consumer {
   // Of one queue. With several queues, `connects` and the errors of the connection are only in the sums. Throws
   // std::invalid_argument if this consumer does not have the queue.
   [[nodiscard]] ConsumerStats stats(const std::string& queue) const;
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  ConsumerStats stats(const char* const (&queues)[N]) const = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  ConsumerStats stats(const char* const (&queues)[kLength]) const = delete;
 
   // The counters of all queues with histograms, for a monitoring system: see metrics.h.
   [[nodiscard]] ConsumerMetrics metrics() const;

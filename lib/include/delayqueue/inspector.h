@@ -50,10 +50,10 @@ struct InspectorOptions {
 class DELAYQUEUE_EXPORT Inspector {
  public:
   Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Inspector(const std::string& url, const char* const (&queues)[N], const InspectorOptions& = {}) = delete;
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Inspector(const char* const (&urls)[N], const std::string& queue, const InspectorOptions& = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Inspector(const std::string& url, const char* const (&queues)[kLength], const InspectorOptions& = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Inspector(const char* const (&urls)[kLength], const std::string& queue, const InspectorOptions& = {}) = delete;
   ~Inspector();
   Inspector(Inspector&&) noexcept;
   Inspector& operator=(Inspector&&) noexcept;
@@ -72,16 +72,17 @@ class DELAYQUEUE_EXPORT Inspector {
   [[nodiscard]] std::optional<MessageInfo> find(std::string_view id);
   // The same for many, in the order of the ids, with at most `payload` bytes of each payload.
   [[nodiscard]] std::vector<std::optional<MessageInfo>> find(const internal::Ids& ids, std::size_t payload = 64);
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  [[nodiscard]] std::vector<std::optional<MessageInfo>> find(const char* const (&ids)[N], std::size_t payload = 64) {
-    return find(internal::Ids(ids, ids + N), payload);
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  [[nodiscard]] std::vector<std::optional<MessageInfo>> find(const char* const (&ids)[kLength],
+                                                             std::size_t payload = 64) {
+    return find(internal::Ids(ids, ids + kLength), payload);
   }
 
   // Searches all partitions, for messages that are not where their ids tell. Returns the message with this id in each
   // partition that has one.
   [[nodiscard]] std::vector<MessageInfo> find_everywhere(std::string_view id);
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  std::vector<MessageInfo> find_everywhere(const char* const (&ids)[N]) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  std::vector<MessageInfo> find_everywhere(const char* const (&ids)[kLength]) = delete;
 
   // Unset: the queue is not paused.
   [[nodiscard]] std::optional<Pause> paused();

@@ -65,10 +65,10 @@ class DELAYQUEUE_EXPORT Producer {
   Producer(const std::string& url, const std::string& queue, ProducerOptions options = {});
 
   // Here and below: {"a", "b"} would be one std::string or std::string_view of two pointers.
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Producer(const std::string& url, const char* const (&queues)[N], ProducerOptions = {}) = delete;
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Producer(const char* const (&urls)[N], const std::string& queue, ProducerOptions = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Producer(const std::string& url, const char* const (&queues)[kLength], ProducerOptions = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Producer(const char* const (&urls)[kLength], const std::string& queue, ProducerOptions = {}) = delete;
   ~Producer();
   Producer(Producer&&) noexcept;
   Producer& operator=(Producer&&) noexcept;
@@ -82,8 +82,8 @@ class DELAYQUEUE_EXPORT Producer {
   // bytes for an id), ReplyError (nothing was stored), or ConnectionError (unknown whether it was stored: send again
   // with SendOptions::id set to ids().front(); this creates no second message while the first one is in the queue).
   Sent send(std::string_view payload, const SendOptions& options = {});
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Sent send(const char* const (&payloads)[N], const SendOptions& = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Sent send(const char* const (&payloads)[kLength], const SendOptions& = {}) = delete;
 
   // Sends many messages, in steps of at most 200 messages and 256 KiB; a larger message is a step alone. Each step is
   // stored completely or not at all. The results are in the order of the messages. Throws as send(). After a
@@ -114,8 +114,8 @@ class DELAYQUEUE_EXPORT Producer {
   // thread, or random bytes for an id, the call throws SetupError and sends nothing. on_event may call send_async,
   // which does not block in that thread. The destructor of the Producer waits until all futures are ready.
   [[nodiscard]] std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  std::future<Sent> send_async(const char* const (&payloads)[N], const SendOptions& = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  std::future<Sent> send_async(const char* const (&payloads)[kLength], const SendOptions& = {}) = delete;
 
   // Cancels the message and returns the state it was in:
   //   pending, ready, retry, dead  it is removed and will not be delivered; in a backoff the state is retry
@@ -124,15 +124,15 @@ class DELAYQUEUE_EXPORT Producer {
   //                                not durable in time)
   // Throws as send(). After a ConnectionError it may be repeated.
   [[nodiscard]] State cancel(std::string_view id);
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  State cancel(const char* const (&ids)[N]) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  State cancel(const char* const (&ids)[kLength]) = delete;
 
   // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
   // retries stay as they are. The end of its TTL moves by as much as the due time. Throws as send(). After a
   // ConnectionError it may be repeated; a repeated `delay` counts from the new call.
   [[nodiscard]] Moved reschedule(std::string_view id, const RescheduleOptions& when);
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  Moved reschedule(const char* const (&ids)[N], const RescheduleOptions&) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Moved reschedule(const char* const (&ids)[kLength], const RescheduleOptions&) = delete;
 
   // These two need no server. metrics() also has the durations of sends, for a monitoring system: see metrics.h.
   ProducerStats stats() const;

@@ -32,10 +32,10 @@ namespace delayqueue {
 class DELAYQUEUE_EXPORT QueueAdmin {
  public:
   QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  QueueAdmin(const std::string& url, const char* const (&queues)[N], const InspectorOptions& = {}) = delete;
-  template <std::size_t N, class = internal::IfSeveral<N>>
-  QueueAdmin(const char* const (&urls)[N], const std::string& queue, const InspectorOptions& = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  QueueAdmin(const std::string& url, const char* const (&queues)[kLength], const InspectorOptions& = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  QueueAdmin(const char* const (&urls)[kLength], const std::string& queue, const InspectorOptions& = {}) = delete;
   ~QueueAdmin();
   QueueAdmin(QueueAdmin&&) noexcept;
   QueueAdmin& operator=(QueueAdmin&&) noexcept;

@@ -15,8 +15,8 @@
 namespace delayqueue::internal {
 
 // For deleted overloads: enabled for braces that hold two texts or more where one is expected.
-template <std::size_t N>
-using IfSeveral = std::enable_if_t<(N > 1)>;
+template <std::size_t kLength>
+using IfSeveral = std::enable_if_t<(kLength > 1)>;
 
 // A std::string that two texts in braces cannot make.
 class Name : public std::string {
