@@ -7,7 +7,7 @@
 #pragma once
 
 #include "consumer/answer_times.h"
-#include "consumer/in_flight_message.h"
+#include "consumer/delivery.h"
 #include "consumer/lone_fetch.h"
 #include "consumer/round_trip.h"
 #include "queue/endpoint.h"

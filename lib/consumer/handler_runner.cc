@@ -1,7 +1,7 @@
 #include "consumer/handler_runner.h"
 
 #include "consumer/callback_scope.h"
-#include "consumer/handler_scope.h"
+#include "consumer/delivery.h"
 #include "redis/escaped.h"
 
 #include <algorithm>

@@ -3,8 +3,7 @@
 
 #include "consumer/body_fetcher.h"
 #include "consumer/counters.h"
-#include "consumer/in_flight_message.h"
-#include "consumer/verdict_inbox.h"
+#include "consumer/delivery.h"
 #include "queue/event_sink.h"
 #include "run/worker_pool.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "consumer/clock_monitor.h"
-#include "consumer/in_flight_message.h"
+#include "consumer/delivery.h"
 #include "consumer/round_trip.h"
 #include "store/moves.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "consumer/background_call.h"
-#include "consumer/in_flight_message.h"
+#include "consumer/delivery.h"
 #include "queue/endpoint.h"
 #include "store/moves.h"
 

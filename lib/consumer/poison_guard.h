@@ -6,7 +6,7 @@
 // wait behind possible poison messages for long: the guard scans retry for them.
 #pragma once
 
-#include "consumer/in_flight_message.h"
+#include "consumer/delivery.h"
 #include "store/moves.h"
 
 #include <chrono>

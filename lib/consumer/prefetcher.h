@@ -3,7 +3,7 @@
 
 #include "consumer/answer_times.h"
 #include "consumer/body_fetcher.h"
-#include "consumer/in_flight_message.h"
+#include "consumer/delivery.h"
 #include "consumer/poison_guard.h"
 #include "consumer/round_trip.h"
 #include "consumer/worker_share.h"

@@ -1,7 +1,7 @@
 // The entry of a consumer in the registry of a queue: see store/registry.h. Used by the consumer's thread only.
 #pragma once
 
-#include "consumer/in_flight_message.h"
+#include "consumer/delivery.h"
 #include "consumer/round_trip.h"
 #include "consumer/served_partition.h"
 #include "store/registry.h"

@@ -1,7 +1,7 @@
 // Settles deliveries: sends their verdicts to Redis. Used by the consumer's thread only.
 #pragma once
 
-#include "consumer/in_flight_message.h"
+#include "consumer/delivery.h"
 #include "consumer/round_trip.h"
 #include "store/moves.h"
 

@@ -1,8 +1,7 @@
 // The way of a verdict to the consumer's thread, and events of a delivery that race.
 #include "support/test.h"
 
-#include "consumer/in_flight_message.h"
-#include "consumer/verdict_inbox.h"
+#include "consumer/delivery.h"
 
 namespace delayqueue {
 namespace {

@@ -2,21 +2,63 @@
 #pragma once
 
 #include "consumer/delivery_table.h"
-#include "consumer/message_contents.h"
 
 #include <delayqueue/delivery.h>
+#include <delayqueue/detail/owned.h>
+#include <delayqueue/message.h>
 
 #include <atomic>
 #include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace delayqueue {
+
+// The lease of one delivery, as far as the consumer can trust it. Written by the consumer's thread, read by handlers.
+class Lease {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Lease(Clock::time_point ends) { renew(ends); }
+
+  // `ends`: by this machine's steady clock, and not after the end that Redis has confirmed.
+  void renew(Clock::time_point ends) { ends_.store(ends.time_since_epoch().count(), std::memory_order_relaxed); }
+
+  // Ends the lease for good: another consumer may have the message.
+  void lose() { ends_.store(kLost, std::memory_order_relaxed); }
+
+  bool lost() const { return Clock::now().time_since_epoch().count() >= ends_.load(std::memory_order_relaxed); }
+  bool lost_for_good() const { return ends_.load(std::memory_order_relaxed) == kLost; }
+
+ private:
+  static constexpr Clock::rep kLost = 0;
+  std::atomic<Clock::rep> ends_;
+};
+
+// Makes and fills a Message, whose members are private.
+struct MessageContents {
+  static Message make(std::string id, std::shared_ptr<const std::string> queue, int attempt, int retries_left,
+                      std::shared_ptr<const Lease> lease) {
+    Message message;
+    message.id_ = std::move(id);
+    message.queue_ = std::move(queue);
+    message.attempt_ = attempt;
+    message.retries_left_ = retries_left;
+    message.lease_ = std::move(lease);
+    return message;
+  }
+
+  static void set_payload(Message& message, std::string payload) { message.payload_ = std::move(payload); }
+  static void set_headers(Message& message, Headers headers) { message.headers_ = std::move(headers); }
+};
 
 // Its stage is in delivery_table.h.
 struct InFlightMessage {
@@ -159,5 +201,104 @@ struct InFlightMessage {
 };
 
 using InFlightPtr = std::shared_ptr<InFlightMessage>;
+
+// The verdicts of deliveries, on their way from any thread to the consumer's thread.
+//
+// A list whose nodes are the messages themselves, so that push() allocates nothing. Deliveries own it together with the
+// consumer, and may outlive that. It refers to no handler and no queue.
+class VerdictInbox {
+ public:
+  // Calls `wake` in a thread that makes the list non-empty, until close().
+  explicit VerdictInbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  ~VerdictInbox() { close(); }
+  VerdictInbox(const VerdictInbox&) = delete;
+  VerdictInbox& operator=(const VerdictInbox&) = delete;
+
+  // Adds a message for which the caller's verdict counts. False after close(), and in a fork, where the mutex may stay locked.
+  bool push(const InFlightPtr& message) noexcept {
+    if (process_ != internal::this_process()) return false;
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    const bool first = last_ == nullptr;
+    (first ? first_ : last_->next) = message;
+    last_ = message.get();
+    ++size_;
+    if (first) wake_();
+    return true;
+  }
+
+  // Removes all messages, and returns them in the order of push().
+  std::vector<InFlightPtr> take() {
+    std::vector<InFlightPtr> messages;
+    InFlightPtr message;
+    {
+      const std::lock_guard lock(mutex_);
+      messages.reserve(size_);  // first: it may throw
+      message = std::exchange(first_, nullptr);
+      last_ = nullptr;
+      size_ = 0;
+    }
+    while (message != nullptr) {
+      InFlightPtr next = std::exchange(message->next, nullptr);
+      messages.push_back(std::move(message));
+      message = std::move(next);
+    }
+    return messages;
+  }
+
+  // From now on push() accepts nothing. Drops what is left.
+  void close() {
+    InFlightPtr message;
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      message = std::exchange(first_, nullptr);
+      last_ = nullptr;
+      size_ = 0;
+    }
+    while (message != nullptr) message = std::exchange(message->next, nullptr);  // one by one: no deep recursion
+  }
+
+ private:
+  const std::function<void()> wake_;
+  const long process_ = internal::this_process();
+  std::mutex mutex_;  // guards all members below
+  bool closed_ = false;
+  InFlightPtr first_;
+  InFlightMessage* last_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// The delivery whose DeliveryHandler runs in this thread.
+//
+// A handler that throws destroys its Delivery before the exception can be caught. So a delivery that is dropped in the
+// thread where its handler runs gets its verdict from the worker when the handler has ended: then the exception's text
+// is the reason. Until then it has none, so processing_timeout applies to a handler that goes on.
+class HandlerScope {
+ public:
+  explicit HandlerScope(const InFlightMessage& message) : message_(message), before_(std::exchange(current(), this)) {}
+  ~HandlerScope() { current() = before_; }
+  HandlerScope(const HandlerScope&) = delete;
+  HandlerScope& operator=(const HandlerScope&) = delete;
+
+  // Returns whether the handler of this delivery runs in this thread, and has dropped() return true then.
+  static bool keep_dropped(const InFlightMessage& message) noexcept {
+    HandlerScope* const scope = current();
+    if (scope == nullptr || &scope->message_ != &message) return false;
+    return scope->dropped_ = true;
+  }
+
+  bool dropped() const { return dropped_; }
+
+ private:
+  static HandlerScope*& current() {
+    thread_local HandlerScope* scope = nullptr;
+    return scope;
+  }
+
+  const InFlightMessage& message_;
+  HandlerScope* const before_;
+  bool dropped_ = false;
+};
 
 }  // namespace delayqueue
