@@ -24,6 +24,11 @@ constexpr std::size_t kMostLone = 2;
 constexpr std::size_t kMoreTogether = 1024;  // bytes, after a success; after a failure a quarter is left
 constexpr milliseconds kLonePause{1000};     // after a lone fetch that could not begin
 
+std::vector<InFlightPtr>& group_of(const InFlightMessage& delivery, BodyFetcher::Fetched& fetched) {
+  if (delivery.content == InFlightMessage::Content::expired) return fetched.expired;
+  return delivery.message.attempt() > 1 ? fetched.redelivered : fetched.first;
+}
+
 }  // namespace
 
 void BodyFetcher::add(const std::vector<InFlightPtr>& taken, bool late) {
@@ -133,20 +138,18 @@ void BodyFetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t 
   for (std::size_t i = 0; i < count; ++i) {
     InFlightPtr& delivery = waiting_[first + i];
     std::optional<std::string>& body = bodies[i];
-    delivery->expired = !body;
-    if (!body) continue;
+    if (!body) {
+      delivery->content = InFlightMessage::Content::expired;
+      continue;
+    }
     const bool has_headers = i < headers.size() && headers[i];
     const std::size_t size = body->size() + (has_headers ? headers[i]->size() : 0);
     body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(size, 64));
     set_contents(*delivery, std::move(*body), has_headers ? &headers[i] : nullptr, fetched);
   }
   // Nothing throws from here on until the listener has them. If memory ran out above, they are fetched again.
-  for (auto delivery = begin; delivery != end; ++delivery) {
-    auto& group = (*delivery)->expired                 ? fetched.expired
-                  : (*delivery)->message.attempt() > 1 ? fetched.redelivered
-                                                       : fetched.first;
-    group.push_back(std::move(*delivery));
-  }
+  for (auto delivery = begin; delivery != end; ++delivery)
+    group_of(**delivery, fetched).push_back(std::move(*delivery));
   waiting_.erase(begin, end);
   listener_.fetched(std::move(fetched));
 }
@@ -300,14 +303,12 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
   if (result.failure.empty()) {
     if (result.took >= kSlow) large_.were_slow();
     Fetched fetched;
-    delivery->expired = !result.body;
-    if (result.body) {
+    if (!result.body) {
+      delivery->content = InFlightMessage::Content::expired;
+    } else {
       set_contents(*delivery, std::move(*result.body), result.headers ? &result.headers : nullptr, fetched);
     }
-    auto& group = delivery->expired                 ? fetched.expired
-                  : delivery->message.attempt() > 1 ? fetched.redelivered
-                                                    : fetched.first;
-    group.push_back(delivery);
+    group_of(*delivery, fetched).push_back(delivery);
     return listener_.fetched(std::move(fetched));
   }
   const bool too_long = Clock::now() - *delivery->lone_since > longest_;

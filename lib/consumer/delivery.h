@@ -127,6 +127,21 @@ struct InFlightMessage {
   // Another worker has been started. True if that is needed: the worker of this one ends when the handler returns.
   bool replace_worker() { return change(StageEvent::replace_worker).kind == StageChange::Kind::made; }
 
+  void change(SettlingEvent event) {
+    const std::optional<Settling> after = settling_after(settling, event);
+    assert(after);
+    settling = after.value_or(settling);
+  }
+
+  // Whether the request that settles it is under way.
+  bool is_sent() const { return settling == Settling::sent || settling == Settling::sent_again; }
+
+  // Whether Redis may have settled it already: the answer to a request never came.
+  bool may_be_settled() const {
+    return settling == Settling::unanswered || settling == Settling::unanswered_refused ||
+           settling == Settling::sent_again;
+  }
+
   // When its handler has begun.
   Lease::Clock::time_point began() const {
     return Lease::Clock::time_point(Lease::Clock::duration(began_.load(std::memory_order_relaxed)));
@@ -162,12 +177,10 @@ struct InFlightMessage {
   std::optional<Lease::Clock::time_point> lone_since{};  // when its body was first fetched alone
   unsigned unanswered = 0;                               // requests for the body whose answers never came
   std::optional<std::size_t> size{};                     // of the body, if that was read before it
-  bool expired = false;                                  // the body was gone when the message was taken
   bool may_have_headers = false;                         // others of its queue had some when it was taken, or it has
-  bool foreign = false;                                  // the id is not valid: another program wrote it
-  bool settling = false;                                 // a request to settle it is under way
-  bool in_doubt = false;  // the last answer does not tell whether it was settled: see Settler
-  bool refused = false;   // Redis refused to settle it
+  // What the take or the fetch has found: only a message has a handler; the others are removed.
+  enum class Content : unsigned char { message, expired, foreign } content = Content::message;
+  Settling settling = Settling::held;
   // Which of the two things that end a delivery has arrived in the consumer's thread, before the other one.
   enum class Arrived : unsigned char { nothing, the_return, the_verdict } arrived = Arrived::nothing;
   InFlightMessage* begun_before = nullptr;  // its neighbours in the list of HandlerRunner; the worker writes it first

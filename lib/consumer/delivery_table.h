@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 
 namespace delayqueue {
 
@@ -178,5 +179,75 @@ constexpr StageChange change_of(Stage stage, StageEvent event) {
 }
 
 constexpr StageFacts facts_of(Stage stage) { return internal::facts(stage); }
+
+// ---- The request that settles it ------------------------------------------------------------------------------------
+
+// Redis executes a request of a receipt at most once, so it is sent until it has an answer. The consumer's thread
+// writes it.
+enum class Settling : unsigned char {
+  held,                // there is no verdict yet
+  waiting,             // its request is to be sent
+  refused,             // the same, but Redis refused the last request, and executed nothing
+  unanswered,          // the same, but an answer never came: Redis has executed that request or not
+  unanswered_refused,  // both
+  sent,                // its request is under way
+  sent_again,          // the same, after one whose answer never came
+  settled,             // the end: Redis has executed its request
+  stale,               // the end: its request has changed nothing
+  in_doubt,            // the end: Redis has executed its request, or the lease had ended before
+};
+inline constexpr std::size_t kSettlings = 10;
+
+enum class SettlingEvent : unsigned char {
+  decide,       // its verdict is there; or it needs none
+  send,         // its request is added to a round trip
+  lose_answer,  // the answer will not come
+  refuse,       // Redis answers with an error
+  confirm,      // Redis answers that it has executed the request
+  find_gone,    // the message is gone, as an ack leaves it
+  find_moved,   // the message has no lease or another one, as a nack or snooze leaves it
+  find_taken,   // the message has another lease, which an ack does not leave
+};
+inline constexpr std::size_t kSettlingEvents = 8;
+
+// The state after an event; nullopt: the event is impossible.
+constexpr std::optional<Settling> settling_after(Settling from, SettlingEvent event) {
+  const bool again = from == Settling::sent_again;
+  switch (from) {
+    case Settling::held:
+      return event == SettlingEvent::decide ? std::optional(Settling::waiting) : std::nullopt;
+    case Settling::waiting:
+    case Settling::refused:
+      return event == SettlingEvent::send ? std::optional(Settling::sent) : std::nullopt;
+    case Settling::unanswered:
+    case Settling::unanswered_refused:
+      return event == SettlingEvent::send ? std::optional(Settling::sent_again) : std::nullopt;
+    case Settling::settled:
+    case Settling::stale:
+    case Settling::in_doubt:
+      return std::nullopt;
+    case Settling::sent:
+    case Settling::sent_again:
+      break;
+  }
+  switch (event) {
+    case SettlingEvent::decide:
+    case SettlingEvent::send:
+      return std::nullopt;
+    case SettlingEvent::lose_answer:
+      return Settling::unanswered;
+    case SettlingEvent::refuse:
+      return again ? Settling::unanswered_refused : Settling::refused;
+    case SettlingEvent::confirm:
+      return Settling::settled;
+    case SettlingEvent::find_gone:
+      return again ? Settling::settled : Settling::stale;
+    case SettlingEvent::find_moved:  // without the earlier answer it is not told from a lease that ran out
+      return again ? Settling::in_doubt : Settling::stale;
+    case SettlingEvent::find_taken:
+      return Settling::stale;
+  }
+  return std::nullopt;
+}
 
 }  // namespace delayqueue

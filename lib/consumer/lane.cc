@@ -341,9 +341,9 @@ void Lane::on_settled(const Settler::Outcome& outcome) {
   for (const auto* group :
        {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
     for (const InFlightPtr& delivery : *group) {
-      const Settlement settlement = group == &outcome.stale ? Settlement::stale
-                                    : delivery->in_doubt    ? Settlement::in_doubt
-                                                            : Settlement::settled;
+      const Settlement settlement = group == &outcome.stale                    ? Settlement::stale
+                                    : delivery->settling == Settling::in_doubt ? Settlement::in_doubt
+                                                                               : Settlement::settled;
       lease_keeper_.remove(delivery);
       handlers_.call_back(*delivery, settlement);
     }

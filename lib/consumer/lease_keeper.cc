@@ -51,7 +51,7 @@ LeaseKeeper::Renewal LeaseKeeper::new_renewal(std::size_t most) {
   Renewal renewal;
   for (; !to_renew_.empty() && renewal.members.size() < most; to_renew_.pop_back()) {
     const InFlightPtr& delivery = to_renew_.back();
-    if (!delivery->settling && holds(delivery)) renewal.members.push_back(delivery);
+    if (!delivery->is_sent() && holds(delivery)) renewal.members.push_back(delivery);
   }
   // Redis' clock is at least the sample plus the time since its answer. How long the answer itself took is unknown.
   renewal.new_end_us = sample_.now_us + duration_cast<microseconds>(now - sample_.answered + lease_).count();

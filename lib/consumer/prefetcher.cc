@@ -133,9 +133,10 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
         sent_at + lease_);
     delivery->may_have_headers = taken.has_headers;
     if (id == taken.timed_id) delivery->due = sent_at - taken.late;
-    delivery->foreign = !store::is_id(id);
-    if (delivery->foreign && result.foreign_id.empty()) result.foreign_id = id;
-    (delivery->foreign ? result.foreign : result.deliveries).push_back(std::move(delivery));
+    const bool foreign = !store::is_id(id);
+    if (foreign) delivery->content = InFlightMessage::Content::foreign;
+    if (foreign && result.foreign_id.empty()) result.foreign_id = id;
+    (foreign ? result.foreign : result.deliveries).push_back(std::move(delivery));
   }
   bodies_.add(result.deliveries, late);
   if (limits.retry_max > 0) poison_guard_.read(limits, taken, result.deliveries);

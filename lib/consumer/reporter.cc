@@ -75,7 +75,7 @@ void Reporter::settled(const Settler::Outcome& outcome) {
 // A delivery in doubt was most likely settled, and its message is gone because of that. An outage may cost thousands of
 // leases, so not each of them is a warning.
 void Reporter::lost(const InFlightMessage& delivery) {
-  if (delivery.in_doubt) return;
+  if (delivery.may_be_settled()) return;
   ++counters_.leases_lost;
   const bool warns = failures_->warns(&counters_, "lost", true, FailureLog::Clock::now());
   log(warns ? Severity::warning : Severity::debug,

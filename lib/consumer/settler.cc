@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <map>
 #include <utility>
 
 namespace delayqueue {
 namespace {
+
+using Content = InFlightMessage::Content;
 
 constexpr std::size_t kLongestReason = 1024;
 constexpr char kRefused = '?';
@@ -23,11 +26,17 @@ std::vector<store::Receipt> receipts_of(const std::vector<InFlightPtr>& deliveri
   return receipts;
 }
 
-// Whether an earlier request settled the delivery, whose answer never came. After an ack nothing is left; after a nack
-// or snooze the message has no lease, or another one.
-bool was_settled_before(const InFlightMessage& delivery, char outcome) {
-  if (!delivery.in_doubt) return false;
-  return outcome == 'G' || (outcome == 'T' && delivery.verdict->kind() != Verdict::Kind::ack);
+// What the answer to its request says. After an ack nothing is left; after a nack or snooze the message has no lease, or
+// another one.
+SettlingEvent event_of(const InFlightMessage& delivery, char outcome) {
+  if (outcome == kRefused) return SettlingEvent::refuse;
+  if (outcome == 'S' || outcome == 'D') return SettlingEvent::confirm;
+  if (delivery.verdict->kind() != Verdict::Kind::ack) return SettlingEvent::find_moved;
+  return outcome == 'G' ? SettlingEvent::find_gone : SettlingEvent::find_taken;
+}
+
+bool was_refused(const InFlightPtr& delivery) {
+  return delivery->settling == Settling::refused || delivery->settling == Settling::unanswered_refused;
 }
 
 }  // namespace
@@ -35,17 +44,16 @@ bool was_settled_before(const InFlightMessage& delivery, char outcome) {
 std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bool renews) {
   std::vector<InFlightPtr> acks, expired, foreign, nacks, snoozes;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
-  const auto end = !hold ? waiting_.end()
-                         : std::stable_partition(waiting_.begin(), waiting_.end(),
-                                                 [](const InFlightPtr& delivery) { return !delivery->refused; });
+  const auto end =
+      !hold ? waiting_.end() : std::stable_partition(waiting_.begin(), waiting_.end(), std::not_fn(was_refused));
   holds_back_ = end != waiting_.end();
   const auto ready = static_cast<std::size_t>(end - waiting_.begin());
   for (std::size_t i = 0; i < std::min(ready, kMostBatches * store::kBatch); ++i) {
     if (nacks.size() + snoozes.size() == kSlow) break;
     const InFlightPtr& delivery = waiting_[i];
-    delivery->settling = true;
-    if (delivery->expired || delivery->foreign) {
-      (delivery->foreign ? foreign : expired).push_back(delivery);
+    delivery->change(SettlingEvent::send);
+    if (delivery->content != Content::message) {
+      (delivery->content == Content::foreign ? foreign : expired).push_back(delivery);
       continue;
     }
     switch (delivery->verdict->kind()) {
@@ -158,29 +166,25 @@ void Settler::finish(const Batch& batch, const store::Answer<store::Outcomes>& a
 // The answer will not come: Redis may have settled the deliveries or not. They are settled again.
 void Settler::drop(const Batch& batch) {
   for (const InFlightPtr& delivery : batch.members) {
-    if (!delivery->settling) continue;  // sorted already
-    delivery->settling = false;
-    delivery->in_doubt = true;
+    if (!delivery->is_sent()) continue;  // its answer was read
+    delivery->change(SettlingEvent::lose_answer);
     waiting_.push_back(delivery);
   }
 }
 
+// If memory runs out, all are as before, and drop() settles them again.
 void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome& outcome) {
+  std::vector<InFlightPtr> refused;
   for (std::size_t i = 0; i < batch.members.size(); ++i) {
     const InFlightPtr& delivery = batch.members[i];
-    delivery->settling = false;
-    const bool settles = outcomes[i] == 'S' || outcomes[i] == 'D';
-    const bool settled = settles || was_settled_before(*delivery, outcomes[i]);
-    // Without an answer to the earlier request, a nack or snooze is not told from a lease that ran out.
-    if (settled) delivery->in_doubt = !settles && delivery->verdict->kind() != Verdict::Kind::ack;
-    if (outcomes[i] == kRefused) {
-      delivery->refused = true;
-      waiting_.push_back(delivery);
-    } else if (delivery->expired) {
+    const SettlingEvent event = event_of(*delivery, outcomes[i]);
+    if (event == SettlingEvent::refuse) {
+      refused.push_back(delivery);
+    } else if (delivery->content == Content::expired) {
       outcome.expired.push_back(delivery);
-    } else if (delivery->foreign) {
+    } else if (delivery->content == Content::foreign) {
       outcome.foreign.push_back(delivery);
-    } else if (!settled) {
+    } else if (settling_after(delivery->settling, event) == Settling::stale) {
       outcome.stale.push_back(delivery);
     } else if (batch.kind == Verdict::Kind::ack) {
       outcome.acked.push_back(delivery);
@@ -191,6 +195,10 @@ void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome&
       if (outcomes[i] == 'D') outcome.dead_lettered.push_back(delivery);
       outcome.soonest = std::min(outcome.soonest, batch.delays[i]);
     }
+  }
+  waiting_.insert(waiting_.end(), refused.begin(), refused.end());
+  for (std::size_t i = 0; i < batch.members.size(); ++i) {
+    batch.members[i]->change(event_of(*batch.members[i], outcomes[i]));
   }
 }
 

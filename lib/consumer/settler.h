@@ -36,7 +36,10 @@ class Settler {
   std::size_t size() const { return waiting_.size(); }
 
   // Takes a delivery whose handler has returned, or whose body is gone.
-  void add(const InFlightPtr& delivery) { waiting_.push_back(delivery); }
+  void add(const InFlightPtr& delivery) {
+    waiting_.push_back(delivery);
+    delivery->change(SettlingEvent::decide);
+  }
 
   // Adds requests for the oldest deliveries that wait, at most kMostBatches * kBatch, and returns the number of these
   // deliveries. A delivery that is being settled cannot be renewed. So if the round trip also `renews`, deliveries that

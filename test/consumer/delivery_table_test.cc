@@ -150,5 +150,75 @@ TEST_CASE("delivery: on every way it has one verdict, frees its place once, and 
   CHECK(reached.size() == kStages);
 }
 
+TEST_CASE("settling: each event in each state") {
+  const std::array<std::string, kSettlings> names{"held", "waiting",    "refused", "unanswered", "unanswered_refused",
+                                                  "sent", "sent_again", "settled", "stale",      "in_doubt"};
+  using Row = std::array<const char*, kSettlingEvents>;
+  // decide, send, lose_answer, refuse, confirm, find_gone, find_moved, find_taken; "!": impossible
+  const Row end{"!", "!", "!", "!", "!", "!", "!", "!"};
+  const std::array<Row, kSettlings> expected{{
+      {"waiting", "!", "!", "!", "!", "!", "!", "!"},
+      {"!", "sent", "!", "!", "!", "!", "!", "!"},
+      {"!", "sent", "!", "!", "!", "!", "!", "!"},
+      {"!", "sent_again", "!", "!", "!", "!", "!", "!"},
+      {"!", "sent_again", "!", "!", "!", "!", "!", "!"},
+      {"!", "!", "unanswered", "refused", "settled", "stale", "stale", "stale"},
+      {"!", "!", "unanswered", "unanswered_refused", "settled", "settled", "in_doubt", "stale"},
+      end,
+      end,
+      end,
+  }};
+  for (std::size_t state = 0; state < kSettlings; ++state) {
+    for (std::size_t event = 0; event < kSettlingEvents; ++event) {
+      CAPTURE(names[state]);
+      CAPTURE(event);
+      const auto next = settling_after(static_cast<Settling>(state), static_cast<SettlingEvent>(event));
+      CHECK((next ? names[static_cast<std::size_t>(*next)] : "!") == expected[state][event]);
+    }
+  }
+}
+
+// A model of Redis: a request settles the message unless an earlier one has, or its lease has ended.
+TEST_CASE("settling: after any answers it is never settled without a request that Redis has executed") {
+  struct Sent {
+    Settling state;
+    bool executed, ended;  // a request; the lease
+  };
+  for (const bool ack : {true, false}) {
+    std::vector<Sent> next{{Settling::waiting, false, false}};
+    std::set<std::tuple<Settling, bool, bool>> seen;
+    const auto go = [&](const Sent& way) {
+      if (seen.insert({way.state, way.executed, way.ended}).second) next.push_back(way);
+    };
+    while (!next.empty()) {
+      Sent way = next.back();
+      next.pop_back();
+      if (way.state == Settling::settled) CHECK(way.executed);
+      if (way.state == Settling::stale) CHECK_FALSE(way.executed);
+      const auto after = [&](SettlingEvent event, bool executed) {
+        const auto state = settling_after(way.state, event);
+        REQUIRE(state.has_value());
+        go({*state, executed, way.ended});
+      };
+      if (!way.ended && !way.executed) go({way.state, way.executed, true});
+      if (settling_after(way.state, SettlingEvent::send)) after(SettlingEvent::send, way.executed);
+      if (!settling_after(way.state, SettlingEvent::confirm)) continue;
+      const bool executes = !way.executed && !way.ended;
+      after(SettlingEvent::lose_answer, way.executed);  // before Redis has read it
+      after(SettlingEvent::lose_answer, way.executed || executes);
+      after(SettlingEvent::refuse, way.executed);
+      if (executes) {
+        after(SettlingEvent::confirm, true);
+      } else if (!ack) {
+        after(SettlingEvent::find_moved, way.executed);
+      } else {
+        after(way.executed ? SettlingEvent::find_gone : SettlingEvent::find_taken, way.executed);
+      }
+    }
+    CHECK(seen.count({Settling::settled, true, false}) == 1);
+    CHECK(seen.count({Settling::stale, false, true}) == 1);
+  }
+}
+
 }  // namespace
 }  // namespace delayqueue
