@@ -22,4 +22,5 @@ find . -path ./build -prune -o \( -name '*.h' -o -name '*.cc' -o -name '*.lua' \
 echo "== lint"
 cmake -S . -B build/check -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_CXX_COMPILER="$(tool clang++)" \
   -DDELAYQUEUE_BUILD_TESTS=OFF -DDELAYQUEUE_BUILD_EXAMPLES=OFF >/dev/null
+cmake --build build/check --target delayqueue_scripts >/dev/null  # store/script_calls.h is made from them
 "$(tool run-clang-tidy)" -quiet -p build/check -j "$(getconf _NPROCESSORS_ONLN)" "^$PWD/lib/"

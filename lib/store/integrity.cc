@@ -2,7 +2,7 @@
 
 #include "store/headers.h"
 #include "store/replies.h"
-#include "store/scripts.h"
+#include "store/script_calls.h"
 
 #include <stdexcept>
 #include <string_view>
@@ -73,18 +73,12 @@ std::string pattern_of(const std::string& text) {
   return pattern + '*';
 }
 
-Pipeline& start_check(Pipeline& pipeline, const Keys& keys) {
-  pipeline.script(scripts::check).key(keys.pending).key(keys.unack).key(keys.dead).key(keys.count);
-  pipeline.key(keys.attempts).key(keys.reason).key(keys.garbage).key(keys.ready).key(keys.retry);
-  return pipeline.key(keys.headers);
-}
-
 Answer<std::vector<std::string>> recheck(Pipeline& pipeline, const Keys& keys, const std::vector<Candidate>& candidates,
                                          const char* mode, int retries) {
-  start_check(pipeline, keys);
-  for (const auto& [id, verdict] : candidates) pipeline.key(keys.bodies, id);
-  pipeline.arg(keys.bodies.size()).arg(mode).arg(retries);
-  for (const auto& [id, verdict] : candidates) pipeline.arg(std::string_view(&verdict, 1));
+  calls::check call(pipeline, keys);
+  for (const auto& [id, verdict] : candidates) call.body({keys.bodies, id});
+  call.args(arg::before_id(keys.bodies.size()), arg::mode(mode), arg::retries(retries));
+  for (const auto& [id, verdict] : candidates) call.each(arg::earlier(std::string_view(&verdict, 1)));
   return {pipeline, as_words};
 }
 
@@ -143,9 +137,9 @@ Answer<std::vector<std::string>> list_page(Pipeline& pipeline, const std::string
 }
 
 Answer<std::vector<std::string>> classify(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids) {
-  start_check(pipeline, keys);
-  for (const std::string& id : ids) pipeline.key(keys.bodies, id);
-  pipeline.arg(keys.bodies.size()).arg("classify").arg("0");
+  calls::check call(pipeline, keys);
+  for (const std::string& id : ids) call.body({keys.bodies, id});
+  call.args(arg::before_id(keys.bodies.size()), arg::mode("classify"), arg::retries(0));
   return {pipeline, as_words};
 }
 

@@ -1,6 +1,6 @@
 #include "store/layout.h"
 
-#include "store/scripts.h"
+#include "store/script_calls.h"
 
 #include <algorithm>
 #include <charconv>
@@ -65,8 +65,9 @@ StoredLayout as_stored(Reply reply) {
 }
 
 Answer<StoredLayout> change(Pipeline& pipeline, const Keys& keys, const Layout& known, unsigned partitions,
-                            const char* as_new) {
-  pipeline.script(scripts::layout).key(keys.settings).arg(known.generation).arg(partitions).arg(known.top).arg(as_new);
+                            bool as_new) {
+  calls::layout(pipeline, keys)
+      .args(arg::generation(known.generation), arg::partitions(partitions), arg::top(known.top), arg::is_new(as_new));
   return {pipeline, as_stored};
 }
 
@@ -105,11 +106,11 @@ Answer<bool> has_messages(Pipeline& pipeline, const Keys& keys) {
 }
 
 Answer<StoredLayout> copy_layout(Pipeline& pipeline, const Keys& keys, const Layout& known) {
-  return change(pipeline, keys, known, known.partitions, "0");
+  return change(pipeline, keys, known, known.partitions, false);
 }
 
 Answer<StoredLayout> set_layout(Pipeline& pipeline, const Keys& keys, const Layout& known, unsigned partitions) {
-  return change(pipeline, keys, known, partitions, "1");
+  return change(pipeline, keys, known, partitions, true);
 }
 
 }  // namespace delayqueue::store

@@ -2,20 +2,12 @@
 
 #include "store/record.h"
 #include "store/replies.h"
-#include "store/scripts.h"
+#include "store/script_calls.h"
 
 #include <algorithm>
 #include <numeric>
 
 namespace delayqueue::store {
-
-void Store::add_due(Pipeline& pipeline, const Due& due) const {
-  if (due.delay) {
-    pipeline.arg(due.delay->count()).arg("");
-  } else {
-    pipeline.arg("").arg(due.at_ms);
-  }
-}
 
 namespace {
 
@@ -24,6 +16,13 @@ std::size_t payload_bytes(const Messages& messages) {
   return std::accumulate(messages.begin(), messages.end(), std::size_t{0},
                          [](std::size_t sum, const auto& message) { return sum + message.payload.size(); });
 }
+
+// When the consumer calls again in any case; unset: it has no free worker.
+std::optional<microseconds> in_us(const Watcher& watcher) {
+  return watcher.next_call ? std::optional<microseconds>(*watcher.next_call) : std::nullopt;
+}
+
+arg::due as_due(const Due& due) { return due.delay ? arg::due("") : arg::due(due.at_ms); }
 
 bool have_headers(const std::vector<NewMessage>& messages) {
   return std::any_of(messages.begin(), messages.end(), [](const NewMessage& one) { return !one.headers.empty(); });
@@ -49,19 +48,16 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   if (stores_bodies_first(messages, terms)) return send_new(pipeline, messages, terms);
   if (terms.fresh && messages.size() == 1) return send_one(pipeline, messages.front(), terms);
   const std::vector<std::string> staged = stage(pipeline, messages);
-  pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
-  pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.wake);
-  pipeline.key(keys_.retry).key(keys_.headers);
-  for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
-  for (const std::string& name : staged) pipeline.key(keys_.staged, name);
-  pipeline.arg(terms.fresh ? "1" : "0");
-  add_due(pipeline, terms.due);
-  pipeline.arg(terms.retries).arg(terms.ttl.count());
+  calls::send call(pipeline, keys_);
+  for (const NewMessage& message : messages) call.body({keys_.bodies, message.id});
+  for (const std::string& name : staged) call.payload({keys_.staged, name});
+  call.args(arg::new_ids(terms.fresh), arg::delay(terms.due.delay), as_due(terms.due), arg::retries(terms.retries),
+            arg::ttl(terms.ttl.count()));
   if (staged.empty()) {
-    for (const NewMessage& message : messages) pipeline.payload(message.payload);
+    for (const NewMessage& message : messages) call.each(arg::payload(message.payload));
   }
   if (have_headers(messages)) {
-    for (const NewMessage& message : messages) pipeline.arg(message.headers);
+    for (const NewMessage& message : messages) call.each(arg::headers(message.headers));
   }
   pipeline.needs(staged.size());
   return {pipeline, as_sent};
@@ -69,19 +65,18 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
 
 Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                                  const SendTerms& terms) const {
-  const std::string_view token = messages.front().id;
-  pipeline.command("MSETNX").key(keys_.staged, token).arg("");
+  const KeyName token(keys_.staged, messages.front().id);
+  pipeline.command("MSETNX").key(token.front, token.back).arg("");
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id).payload(message.payload);
-  pipeline.in_transaction_with(scripts::send_new).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.stats);
-  pipeline.key(keys_.wake).key(keys_.headers).key(keys_.staged, token);
+  calls::send_new call(pipeline, keys_, token, Joins::last_command);
   if (terms.ttl.count() > 0) {
-    for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
+    for (const NewMessage& message : messages) call.body({keys_.bodies, message.id});
   }
-  add_due(pipeline, terms.due);
-  pipeline.arg(terms.retries).arg(terms.ttl.count()).arg(messages.size());
-  for (const NewMessage& message : messages) pipeline.arg(message.id);
+  call.args(arg::delay(terms.due.delay), as_due(terms.due), arg::retries(terms.retries), arg::ttl(terms.ttl.count()),
+            arg::messages(messages.size()));
+  for (const NewMessage& message : messages) call.each(arg::id(message.id));
   if (have_headers(messages)) {
-    for (const NewMessage& message : messages) pipeline.arg(message.headers);
+    for (const NewMessage& message : messages) call.each(arg::headers(message.headers));
   }
   return {pipeline, as_sent};
 }
@@ -96,12 +91,11 @@ void Store::delete_bodies(Pipeline& pipeline, const std::vector<std::string>& id
 }
 
 Answer<Outcomes> Store::send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const {
-  pipeline.script(scripts::send_one).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.stats);
-  pipeline.key(keys_.wake).key(keys_.bodies, message.id);
-  if (!message.headers.empty()) pipeline.key(keys_.headers);
-  add_due(pipeline, terms.due);
-  pipeline.arg(terms.retries).arg(terms.ttl.count()).payload(message.payload);
-  if (!message.headers.empty()) pipeline.arg(message.headers);
+  calls::send_one call(pipeline, keys_, {keys_.bodies, message.id});
+  if (!message.headers.empty()) call.headers(keys_.headers);
+  call.args(arg::delay(terms.due.delay), as_due(terms.due), arg::retries(terms.retries), arg::ttl(terms.ttl.count()),
+            arg::payload(message.payload));
+  if (!message.headers.empty()) call.each(arg::headers(message.headers));
   return {pipeline, as_sent};
 }
 
@@ -133,28 +127,24 @@ Answer<Promoted> Store::pending2ready(Pipeline& pipeline, bool with_ids, const W
 void Store::leave_watch(Pipeline& pipeline, std::string_view name) const { promote(pipeline, 0, false, {name, {}}); }
 
 void Store::promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const {
-  pipeline.script(scripts::pending2ready).key(keys_.pending).key(keys_.ready).key(keys_.watch).key(keys_.wake);
-  pipeline.key(keys_.stats).arg(most).arg(with_ids ? "1" : "0").arg(watcher.name);
-  watcher.next_call ? pipeline.arg(microseconds(*watcher.next_call).count()) : pipeline.arg("");
+  calls::pending2ready call(pipeline, keys_);
+  call.args(arg::limit(most), arg::with_ids(with_ids), arg::caller(watcher.name), arg::next_call(in_us(watcher)));
 }
 
 Answer<Taken> Store::ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const {
-  pipeline.script(scripts::ready2unack).key(keys_.ready).key(keys_.retry).key(keys_.unack).key(keys_.pending);
-  pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
-  pipeline.key(keys_.headers);
-  pipeline.arg(std::min(limits.total, kBatch)).arg(limits.retry_share).arg(limits.retry_max);
-  pipeline.arg(microseconds(lease).count()).arg(limits.poison_max).arg(std::min(limits.poison_skip, kBatch));
+  calls::ready2unack call(pipeline, keys_);
+  call.args(arg::total(std::min(limits.total, kBatch)), arg::retry_share(limits.retry_share),
+            arg::retry_max(limits.retry_max), arg::lease(microseconds(lease).count()),
+            arg::poison_max(limits.poison_max), arg::poison_skip(std::min(limits.poison_skip, kBatch)));
   return {pipeline, as_taken};
 }
 
 Answer<PromotedAndTaken> Store::pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher,
                                               const DueLimits& limits, milliseconds lease) const {
-  pipeline.script(scripts::pending2unack).key(keys_.pending).key(keys_.ready).key(keys_.retry).key(keys_.unack);
-  pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
-  pipeline.key(keys_.watch).key(keys_.headers);
-  pipeline.arg(std::min(limits.moved, kBatch)).arg(with_ids ? "1" : "0").arg(watcher.name);
-  pipeline.arg(microseconds(watcher.next_call.value()).count());
-  pipeline.arg(std::min(limits.taken, kBatch)).arg(microseconds(lease).count());
+  calls::pending2unack call(pipeline, keys_);
+  call.args(arg::limit(std::min(limits.moved, kBatch)), arg::with_ids(with_ids), arg::caller(watcher.name),
+            arg::next_call(microseconds(watcher.next_call.value()).count()), arg::total(std::min(limits.taken, kBatch)),
+            arg::lease(microseconds(lease).count()));
   return {pipeline, as_promoted_and_taken};
 }
 
@@ -196,63 +186,57 @@ Answer<Outcomes> Store::remove_foreign(Pipeline& pipeline, const std::vector<Rec
 
 Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
                                const std::vector<Receipt>& receipts) const {
-  pipeline.script(scripts::ack).key(keys_.unack).key(keys_.count).key(keys_.attempts).key(keys_.reason);
-  pipeline.key(keys_.pending).key(keys_.dead).key(keys_.garbage).key(keys_.stats).key(keys_.headers);
-  for (const Receipt& receipt : receipts) pipeline.key(keys_.bodies, receipt.id);
-  pipeline.arg(counted_as);
+  calls::ack call(pipeline, keys_);
+  for (const Receipt& receipt : receipts) call.body({keys_.bodies, receipt.id});
+  call.args(arg::counted_as(counted_as));
   auto end = receipts.end();  // the script repeats the last receipt, so equal ones at the end are not sent
   while (end - receipts.begin() > 1 && (end - 1)->end_us == (end - 2)->end_us) --end;
-  std::for_each(receipts.begin(), end, [&](const Receipt& receipt) { pipeline.arg(receipt.end_us); });
+  std::for_each(receipts.begin(), end, [&](const Receipt& receipt) { call.each(arg::receipt(receipt.end_us)); });
   return {pipeline, as_settled};
 }
 
 Answer<Outcomes> Store::nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const {
-  pipeline.script(scripts::nack).key(keys_.unack).key(keys_.count).key(keys_.attempts).key(keys_.reason);
-  pipeline.key(keys_.dead).key(keys_.garbage).key(keys_.stats);
-  for (const Nack& nack : nacks) pipeline.key(keys_.bodies, nack.receipt.id);
-  pipeline.arg(options_.keep_dead ? "1" : "0");
+  calls::nack call(pipeline, keys_);
+  for (const Nack& nack : nacks) call.body({keys_.bodies, nack.receipt.id});
+  call.args(arg::keep_dead(options_.keep_dead));
   for (const Nack& nack : nacks) {
-    pipeline.arg(nack.receipt.end_us);
-    nack.delay ? pipeline.arg(nack.delay->count()) : pipeline.arg("");
-    pipeline.arg(nack.reason);
+    call.each(arg::receipt(nack.receipt.end_us), arg::delay(nack.delay), arg::reason(nack.reason));
   }
   return {pipeline, as_text};
 }
 
 Answer<Renewed> Store::renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const {
-  pipeline.script(scripts::renew).key(keys_.unack).arg(new_end_us);
-  for (const Receipt& receipt : receipts) pipeline.arg(receipt.id).arg(receipt.end_us);
+  calls::renew call(pipeline, keys_);
+  call.args(arg::new_end(new_end_us));
+  for (const Receipt& receipt : receipts) call.each(arg::id(receipt.id), arg::receipt(receipt.end_us));
   return {pipeline, as_renewed};
 }
 
 Answer<Outcomes> Store::release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const {
-  pipeline.script(scripts::release).key(keys_.unack).key(keys_.ready).key(keys_.pending).key(keys_.count);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.dead);
-  for (const Receipt& receipt : receipts) pipeline.key(keys_.bodies, receipt.id);
-  pipeline.arg(delay.count());
-  for (const Receipt& receipt : receipts) pipeline.arg(receipt.end_us);
+  calls::release call(pipeline, keys_);
+  for (const Receipt& receipt : receipts) call.body({keys_.bodies, receipt.id});
+  call.args(arg::delay(delay.count()));
+  for (const Receipt& receipt : receipts) call.each(arg::receipt(receipt.end_us));
   return {pipeline, as_text};
 }
 
 Answer<Outcomes> Store::release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const {
-  pipeline.script(scripts::release).key(keys_.unack).key(keys_.ready).key(keys_.pending).key(keys_.count);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.dead);
-  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
-  pipeline.arg("0");
-  for (std::size_t i = 0; i < ids.size(); ++i) pipeline.arg(force ? "*" : "-");
+  calls::release call(pipeline, keys_);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
+  call.args(arg::delay(0));
+  for (std::size_t i = 0; i < ids.size(); ++i) call.each(arg::receipt(force ? "*" : "-"));
   return {pipeline, as_text};
 }
 
 Answer<Reclaimed> Store::unack2retry(Pipeline& pipeline, bool only_backoffs) const {
-  pipeline.script(scripts::unack2retry).key(keys_.unack).key(keys_.retry).key(keys_.count).key(keys_.dead);
-  pipeline.key(keys_.garbage).key(keys_.attempts).key(keys_.reason).key(keys_.stats);
-  pipeline.arg(kReclaimBatch).arg(options_.keep_dead ? "1" : "0").arg(only_backoffs ? "1" : "0");
+  calls::unack2retry call(pipeline, keys_);
+  call.args(arg::limit(kReclaimBatch), arg::keep_dead(options_.keep_dead), arg::only_backoffs(only_backoffs));
   return {pipeline, as_reclaimed};
 }
 
 Answer<std::size_t> Store::persist(Pipeline& pipeline, const std::vector<std::string>& ids) const {
-  pipeline.script(scripts::persist).key(keys_.dead);
-  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  calls::persist call(pipeline, keys_);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
   return {pipeline, as_count};
 }
 
@@ -262,10 +246,9 @@ Answer<std::vector<std::string>> Store::sample_garbage(Pipeline& pipeline) const
 }
 
 Answer<std::size_t> Store::gc(Pipeline& pipeline, const std::vector<std::string>& ids) const {
-  pipeline.script(scripts::gc).key(keys_.garbage).key(keys_.unack).key(keys_.pending).key(keys_.dead);
-  pipeline.key(keys_.count).key(keys_.attempts).key(keys_.reason).key(keys_.headers);
-  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
-  pipeline.arg(keys_.bodies.size());
+  calls::gc call(pipeline, keys_);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
+  call.args(arg::before_id(keys_.bodies.size()));
   return {pipeline, as_count};
 }
 
@@ -275,66 +258,58 @@ Answer<std::vector<std::string>> Store::sample_metadata(Pipeline& pipeline, cons
 }
 
 Answer<std::size_t> Store::delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const {
-  pipeline.script(scripts::delete_orphaned_metadata).key(keys_.count).key(keys_.dead).key(keys_.attempts);
-  pipeline.key(keys_.reason).key(keys_.headers);
-  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
-  pipeline.arg(keys_.bodies.size());
+  calls::delete_orphaned_metadata call(pipeline, keys_);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
+  call.args(arg::before_id(keys_.bodies.size()));
   return {pipeline, as_count};
 }
 
 Answer<std::string> Store::cancel(Pipeline& pipeline, std::string_view id) const {
-  pipeline.script(scripts::cancel).key(keys_.bodies, id).key(keys_.pending).key(keys_.unack).key(keys_.dead);
-  pipeline.key(keys_.count).key(keys_.attempts).key(keys_.reason).key(keys_.garbage);
-  pipeline.key(keys_.ready).key(keys_.retry).key(keys_.stats).key(keys_.headers).arg(options_.search_lists);
+  calls::cancel(pipeline, keys_, {keys_.bodies, id}).args(arg::search_lists(options_.search_lists));
   return {pipeline, as_text};
 }
 
 Answer<std::string> Store::reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const {
-  pipeline.script(scripts::reschedule).key(keys_.bodies, id).key(keys_.pending).key(keys_.unack).key(keys_.dead);
-  pipeline.key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.ready).key(keys_.retry);
-  pipeline.key(keys_.wake).key(keys_.stats);
-  add_due(pipeline, due);
-  pipeline.arg(options_.search_lists);
+  calls::reschedule call(pipeline, keys_, {keys_.bodies, id});
+  call.args(arg::delay(due.delay), as_due(due), arg::search_lists(options_.search_lists));
   return {pipeline, as_text};
 }
 
 Answer<Outcomes> Store::redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const {
-  pipeline.script(scripts::redrive).key(keys_.dead).key(keys_.ready).key(keys_.count).key(keys_.attempts);
-  pipeline.key(keys_.reason).key(keys_.garbage).key(keys_.stats).key(keys_.retry);
-  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
-  pipeline.arg(retries);
+  calls::redrive call(pipeline, keys_);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
+  call.args(arg::retries(retries));
   return {pipeline, as_text};
 }
 
 Answer<Outcomes> Store::bury(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
                              bool force) const {
-  pipeline.script(scripts::bury).key(keys_.unack).key(keys_.pending).key(keys_.dead).key(keys_.count);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.ready).key(keys_.retry).key(keys_.stats);
-  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
-  pipeline.arg(force ? "1" : "0").arg(reason).arg(options_.search_lists);
+  calls::bury call(pipeline, keys_);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
+  call.args(arg::force(force), arg::reason(reason), arg::search_lists(options_.search_lists));
   return {pipeline, as_text};
 }
 
 Answer<Outcomes> Store::extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by,
                                bool force) const {
-  pipeline.script(scripts::extend).key(keys_.unack).key(keys_.count);
-  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
-  pipeline.arg(by.count()).arg(force ? "1" : "0");
+  calls::extend call(pipeline, keys_);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
+  call.args(arg::extension(by.count()), arg::force(force));
   return {pipeline, as_text};
 }
 
 Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const {
   const std::vector<std::string> staged = stage(pipeline, messages);
-  pipeline.script(scripts::restore).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
-  pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.retry);
-  pipeline.key(keys_.headers);
-  for (const RestoreRecord& message : messages) pipeline.key(keys_.bodies, message.id);
-  for (const std::string& name : staged) pipeline.key(keys_.staged, name);
+  calls::restore call(pipeline, keys_);
+  for (const RestoreRecord& message : messages) call.body({keys_.bodies, message.id});
+  for (const std::string& name : staged) call.payload({keys_.staged, name});
   for (const RestoreRecord& message : messages) {
-    pipeline.arg(message.dead ? message.replaces ? "dead!" : "dead" : message.replaces ? "alive!" : "alive");
-    pipeline.arg(message.at_us).arg(message.retries).arg(message.deliveries);
-    pipeline.arg(message.ttl.count()).arg(message.reason).arg(message.headers);
-    pipeline.arg(staged.empty() ? message.payload : std::string_view());
+    call.each(arg::state(message.dead       ? message.replaces ? "dead!" : "dead"
+                         : message.replaces ? "alive!"
+                                            : "alive"),
+              arg::at(message.at_us), arg::retries(message.retries), arg::deliveries(message.deliveries),
+              arg::ttl(message.ttl.count()), arg::reason(message.reason), arg::headers(message.headers),
+              arg::payload(staged.empty() ? message.payload : std::string_view()));
   }
   pipeline.needs(staged.size());
   return {pipeline, as_text};
@@ -343,21 +318,16 @@ Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<RestoreRec
 Answer<PurgedIds> Store::purge_ids(Pipeline& pipeline, const std::string& state,
                                    const std::vector<std::string>& ids) const {
   const bool list = state == keys_.ready || state == keys_.retry;
-  pipeline.script(scripts::purge_ids).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(list ? state : keys_.ready).key(keys_.stats);
-  pipeline.key(keys_.headers);
-  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
-  pipeline.arg(std::string_view(state).substr(keys_.base.size() + 1));
+  calls::purge_ids call(pipeline, keys_, list ? state : keys_.ready);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
+  call.args(arg::state(std::string_view(state).substr(keys_.base.size() + 1)));
   return {pipeline, as_purged_ids};
 }
 
 Answer<Purged> Store::purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
                                  std::optional<milliseconds> older_than, std::int64_t leave) const {
-  pipeline.script(scripts::purge).key(state).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.stats);
-  pipeline.arg("zset").arg(std::min(limit, kBatch));
-  older_than ? pipeline.arg(older_than->count()) : pipeline.arg("");
-  pipeline.arg(leave);
+  calls::purge call(pipeline, keys_, state);
+  call.args(arg::type("zset"), arg::limit(std::min(limit, kBatch)), arg::age(older_than), arg::leave(leave));
   return {pipeline, as_purged};
 }
 
@@ -371,17 +341,18 @@ Answer<Purged> Store::purge_hints(Pipeline& pipeline, const std::string& list) c
 
 Answer<Purged> Store::purge_some(Pipeline& pipeline, const char* what, const std::string& list,
                                  std::size_t limit) const {
-  pipeline.script(scripts::purge).key(list).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.stats);
-  pipeline.arg(what).arg(std::min(limit, kBatch)).arg("0").arg("0");
+  calls::purge call(pipeline, keys_, list);
+  call.args(arg::type(what), arg::limit(std::min(limit, kBatch)), arg::age(0), arg::leave(0));
   return {pipeline, as_purged};
 }
 
 Answer<bool> Store::forget(Pipeline& pipeline) const {
-  pipeline.script(scripts::forget).key(keys_.pending).key(keys_.ready).key(keys_.unack).key(keys_.retry);
-  pipeline.key(keys_.dead).key(keys_.count).key(keys_.garbage).key(keys_.settings);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.headers).key(keys_.stats).key(keys_.paused).key(keys_.wake);
-  pipeline.key(keys_.wakes).key(keys_.watch).key(keys_.lock).key(keys_.consumers).key(keys_.actions);
+  calls::forget call(pipeline, keys_);
+  for (const std::string* key :
+       {&keys_.attempts, &keys_.reason, &keys_.headers, &keys_.stats, &keys_.paused, &keys_.wake, &keys_.wakes,
+        &keys_.watch, &keys_.lock, &keys_.consumers, &keys_.actions}) {
+    call.deleted(*key);
+  }
   return {pipeline, as_done};
 }
 
@@ -391,7 +362,7 @@ Answer<bool> Store::lock(Pipeline& pipeline, std::string_view holder, millisecon
 }
 
 Answer<bool> Store::unlock(Pipeline& pipeline, std::string_view holder) const {
-  pipeline.script(scripts::unlock).key(keys_.lock).arg(holder);
+  calls::unlock(pipeline, keys_).args(arg::holder(holder));
   return {pipeline, as_done};
 }
 

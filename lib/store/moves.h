@@ -214,7 +214,6 @@ class Store {
   Answer<Purged> purge_some(Pipeline& pipeline, const char* what, const std::string& list, std::size_t limit) const;
   Answer<Outcomes> remove(Pipeline& pipeline, std::string_view counted_as, const std::vector<Receipt>& receipts) const;
   void promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const;
-  void add_due(Pipeline& pipeline, const Due& due) const;
 
   const Keys keys_;
   const Options options_;

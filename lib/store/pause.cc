@@ -1,6 +1,6 @@
 #include "store/pause.h"
 
-#include "store/scripts.h"
+#include "store/script_calls.h"
 
 #include <algorithm>
 #include <charconv>
@@ -38,9 +38,10 @@ Pauser as_pauser(redis::Reply reply) {
 }
 
 Answer<PauseState> call(Pipeline& pipeline, const Keys& keys, const char* mode, const PauseState& state) {
-  pipeline.script(scripts::pause).key(keys.settings).key(keys.paused).arg(mode).arg(state.generation);
-  pipeline.arg(state.paused ? "1" : "0").arg(state.reason);
-  pipeline.arg(state.left ? std::max<std::int64_t>(1, state.left->count()) : 0);
+  const std::int64_t left = state.left ? std::max<std::int64_t>(1, state.left->count()) : 0;
+  calls::pause(pipeline, keys)
+      .args(arg::mode(mode), arg::generation(state.generation), arg::is_paused(state.paused), arg::reason(state.reason),
+            arg::left(left));
   return {pipeline, as_pause};
 }
 

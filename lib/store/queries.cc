@@ -2,7 +2,7 @@
 
 #include "store/record.h"
 #include "store/replies.h"
-#include "store/scripts.h"
+#include "store/script_calls.h"
 
 #include <algorithm>
 #include <charconv>
@@ -85,9 +85,8 @@ Found as_found(Reply reply) { return {as_text(reply[0]), as_entry({}, reply, 1)}
 
 Answer<Page> page(Pipeline& pipeline, const Keys& keys, const std::string& state, const char* type,
                   const PageStart& start, std::size_t most) {
-  pipeline.script(scripts::page).key(state).key(keys.pending).key(keys.unack).key(keys.dead).key(keys.count);
-  pipeline.key(keys.attempts).key(keys.reason).arg(type).arg(start.newest ? "new" : "old");
-  pipeline.arg(start.after).arg(most);
+  calls::page call(pipeline, keys, state);
+  call.args(arg::type(type), arg::order(start.newest ? "new" : "old"), arg::after(start.after), arg::most(most));
   return {pipeline, as_page};
 }
 
@@ -100,9 +99,8 @@ bool is_total(std::string_view text) {
 }
 
 Answer<QueueCounts> counts(Pipeline& pipeline, const Keys& keys) {
-  pipeline.script(scripts::counts).key(keys.pending).key(keys.ready).key(keys.unack).key(keys.retry).key(keys.dead);
-  pipeline.key(keys.garbage).key(keys.paused).key(keys.stats).key(keys.count).key(keys.attempts);
-  for (const char* total : kTotals) pipeline.arg(total);
+  calls::counts call(pipeline, keys);
+  for (const char* total : kTotals) call.each(arg::field(total));
   return {pipeline, as_counts};
 }
 
@@ -145,8 +143,7 @@ bool is_place(std::string_view text) {
 }
 
 Answer<Found> find(Pipeline& pipeline, const Keys& keys, std::string_view id) {
-  pipeline.script(scripts::find).key(keys.bodies, id).key(keys.pending).key(keys.unack).key(keys.dead);
-  pipeline.key(keys.count).key(keys.attempts).key(keys.reason).key(keys.garbage);
+  calls::find(pipeline, keys, {keys.bodies, id});
   return {pipeline, as_found};
 }
 

@@ -3,7 +3,7 @@
 #include "store/queries.h"
 #include "store/record.h"
 #include "store/replies.h"
-#include "store/scripts.h"
+#include "store/script_calls.h"
 
 #include <algorithm>
 #include <charconv>
@@ -113,8 +113,9 @@ std::string_view next_line(std::string_view& text) {
 
 Answer<bool> add_call(Pipeline& pipeline, const Keys& keys, std::string_view consumer, std::string_view lines,
                       milliseconds valid) {
-  pipeline.script(scripts::register_consumer).key(keys.consumers).arg(consumer).arg(lines);
-  pipeline.arg(std::clamp(valid, milliseconds(1), kLongestEntry).count()).arg(kMostConsumers);
+  calls::register_consumer call(pipeline, keys);
+  call.args(arg::consumer(consumer), arg::lines(lines),
+            arg::valid(std::clamp(valid, milliseconds(1), kLongestEntry).count()), arg::most(kMostConsumers));
   return {pipeline, as_done};
 }
 

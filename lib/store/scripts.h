@@ -1,5 +1,5 @@
 // The Lua scripts of the moves, and how many ids one call takes. Each is the file scripts/lua/<name>.lua, which the
-// build expands: see scripts/lua/README.md. A name in this list that has no file is a link error.
+// build expands: see scripts/lua/README.md. store/script_calls.h declares each by its name.
 #pragma once
 
 #include "redis/script.h"
@@ -14,10 +14,6 @@ inline constexpr std::size_t kBatch = 200;
 inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which writes to five keys for each id
 
 namespace scripts {
-
-extern const redis::Script send, send_one, send_new, pending2ready, ready2unack, pending2unack, ack, nack, renew,
-    release, unack2retry, persist, gc, delete_orphaned_metadata, cancel, reschedule, redrive, bury, extend, purge,
-    purge_ids, restore, forget, unlock, layout, pause, register_consumer, counts, page, find, check;
 
 const std::vector<const redis::Script*>& all();
 

@@ -3,7 +3,8 @@
 # Expands each script: its manifest becomes the indices of KEYS and ARGV (scripts/lua/README.md has the rules). Writes
 #   <folder>/lua/<name>.lua  the script as Redis runs it
 #   <folder>/scripts.cc      all of them as constants, each with its SHA1: the name that Redis itself gives the script
-cmake_policy(SET CMP0007 NEW)  # a list may have empty elements
+#   <folder>/store/script_calls.h   a class for each that adds a call to a pipeline, and a type for each argument
+cmake_minimum_required(VERSION 3.16)
 
 # Replaces the names of one manifest line in `code`: array is KEYS or ARGV, spec the text behind "--! keys" or
 # "--! args". Adds the lines that document the indices to `docs`, and those of keys to `names` and `values`.
@@ -13,6 +14,8 @@ macro(resolve array spec)
   list(REMOVE_AT blocks 0)
   string(REGEX MATCHALL "[a-z_0-9]+" fixed "${fixed}")
   list(LENGTH fixed count)
+  set(${array}_fixed "${fixed}")
+  set(${array}_blocks "")
   list(LENGTH blocks repeated)
   set(at 0)
   foreach(name IN LISTS fixed)
@@ -37,6 +40,7 @@ macro(resolve array spec)
     string(REGEX MATCHALL "[a-z_0-9]+" group "${block}")
     list(LENGTH group size)
     string(REPLACE ";" ", " text "${group}")
+    list(APPEND ${array}_blocks "${text}")
     if(block_number EQUAL 0)
       string(APPEND docs "-- ${array}[${first}...] for each: ${text}\n")
       set(before "${count}")
@@ -93,6 +97,8 @@ macro(expand file)
   set(docs "")
   set(names "")
   set(values "")
+  set(ARGV_fixed "")
+  set(ARGV_blocks "")
   foreach(line "keys;KEYS" "args;ARGV")
     list(GET line 0 word)
     list(GET line 1 array)
@@ -114,7 +120,57 @@ macro(expand file)
   set(script "${header}${code}")
 endmacro()
 
-set(out "// Made by scripts/cmake/expand_lua.cmake.\n#include \"store/scripts.h\"\n\nnamespace delayqueue::store::scripts {\n")
+# Keys of which the queue has none, or more than one: the caller names them.
+set(own_keys body payload token state list deleted)
+
+# Appends the class of a call to `calls`, and its arguments to `arguments`.
+macro(add_call name)
+  set(parameters "const Keys& keys")
+  set(passed "keys")
+  set(list "")
+  foreach(key IN LISTS KEYS_fixed)
+    if(key IN_LIST own_keys)
+      string(APPEND parameters ", const KeyName& ${key}")
+      string(APPEND passed ", ${key}")
+      string(APPEND list " ${key},")
+    else()
+      string(APPEND list " keys.${key},")
+    endif()
+  endforeach()
+  list(LENGTH KEYS_fixed count)
+  string(APPEND calls "
+struct ${name} : private ScriptCall {
+  static const redis::Script& script() { return scripts::${name}; }
+  static std::array<KeyName, ${count}> keys(${parameters}) { return {{${list} }}; }
+
+  ${name}(Pipeline& pipeline, ${parameters}, Joins joins = Joins::alone)
+      : ScriptCall(pipeline, scripts::${name}, ${name}::keys(${passed}), joins) {}
+")
+  foreach(key IN LISTS KEYS_blocks)
+    string(APPEND calls "  void ${key}(const KeyName& key) { add(key); }\n")
+  endforeach()
+  set(methods "${ARGV_blocks}")
+  if(ARGV_fixed)
+    string(REPLACE ";" ", " text "${ARGV_fixed}")
+    list(INSERT methods 0 "${text}")
+    set(method args)
+  else()
+    set(method each)
+  endif()
+  foreach(text IN LISTS methods)
+    string(REPLACE ", " ";" group "${text}")
+    list(APPEND arguments ${group})
+    string(REGEX REPLACE "([a-z_0-9]+)" "const arg::\\1& \\1" parameters "${text}")
+    string(APPEND calls "  void ${method}(${parameters}) { add_all(${text}); }\n")
+    set(method each)
+  endforeach()
+  string(APPEND calls "};\n")
+endmacro()
+
+set(calls "")
+set(arguments "")
+set(declared "")
+set(out "// Made by scripts/cmake/expand_lua.cmake.\n#include \"store/script_calls.h\"\n\nnamespace delayqueue::store::scripts {\n")
 set(all "")
 set(is_file OFF)
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -133,6 +189,8 @@ foreach(i RANGE ${last})
     endif()
     string(APPEND out "\nconst redis::Script ${name}{\"${name}\", \"${sha1}\", std::string_view{R\"lua(${script})lua\", ${size}}};\n")
     string(APPEND all " &${name},")
+    list(APPEND declared "${name}")
+    add_call("${name}")
   elseif(argument STREQUAL "--")
     set(is_file ON)
   endif()
@@ -141,3 +199,39 @@ file(WRITE "${OUTPUT}/scripts.cc" "${out}\nconst std::vector<const redis::Script
   static const std::vector<const redis::Script*> scripts{${all} };
   return scripts;
 }\n\n}  // namespace delayqueue::store::scripts\n")
+
+list(REMOVE_DUPLICATES arguments)
+list(SORT arguments)
+set(types "")
+foreach(name IN LISTS arguments)
+  set(base Arg)
+  if(name STREQUAL "payload")
+    set(base PayloadArg)
+  endif()
+  string(APPEND types "struct ${name} : ${base} {\n  using ${base}::${base};\n};\n")
+endforeach()
+string(REPLACE ";" ", " declared "${declared}")
+file(WRITE "${OUTPUT}/store/script_calls.h" "// Made by scripts/cmake/expand_lua.cmake from the manifests in scripts/lua.
+#pragma once
+
+#include \"store/script_call.h\"
+#include \"store/scripts.h\"
+
+#include <array>
+
+namespace delayqueue::store {
+
+using redis::Pipeline;
+
+namespace scripts {
+extern const redis::Script ${declared};
+}  // namespace scripts
+
+namespace arg {
+${types}}  // namespace arg
+
+namespace calls {
+${calls}
+}  // namespace calls
+}  // namespace delayqueue::store
+")

@@ -15,7 +15,7 @@
 #include "bench/wire.h"
 #include "store/keys.h"
 #include "store/record.h"
-#include "store/scripts.h"
+#include "store/script_calls.h"
 
 namespace bench {
 namespace {

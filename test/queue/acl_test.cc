@@ -4,7 +4,7 @@
 #include "redis/connection.h"
 #include "store/keys.h"
 #include "store/record.h"
-#include "store/scripts.h"
+#include "store/script_calls.h"
 #include "support/acl.h"
 #include "support/answers.h"
 

@@ -98,7 +98,7 @@ TEST_CASE("renew: a new end equal to now is not in the future, a microsecond lat
     Scene scene;
     scene.put(At::held, "a");
     const Receipt old = scene.receipt("a");
-    const auto answer = scene.run_at(now, scripts::renew, {scene.keys().unack},
+    const auto answer = scene.run_at(now, scripts::renew, test::key_names(calls::renew::keys(scene.keys())),
                                      {std::to_string(end), scene.id("a"), std::to_string(old.end_us)});
     CHECK(answer == std::vector<std::string>{std::to_string(now), end == now ? "O" : "N"});
     CHECK(scene.score_us(scene.keys().unack, "a") == (end == now ? old.end_us : end));
@@ -167,8 +167,7 @@ TEST_CASE("release: a delay within a millisecond is rounded up, so that no messa
   scene.put(At::held, "a");
   const Keys& keys = scene.keys();
   CHECK(scene.run_at(1'800'000'000'123'001, scripts::release,
-                     {keys.unack, keys.ready, keys.pending, keys.count, keys.attempts, keys.reason, keys.garbage,
-                      keys.dead, keys.bodies + scene.id("a")},
+                     test::key_names(calls::release::keys(keys), {keys.bodies + scene.id("a")}),
                      {"5", std::to_string(scene.receipt("a").end_us)}) == "S");
   CHECK(scene.score_us(keys.pending, "a") == 1'800'000'000'129'000);
 }

@@ -109,8 +109,7 @@ TEST_CASE("reschedule: a delay within a millisecond is rounded up; a message due
     scene.put(At::pending, "a");
     const Keys& keys = scene.keys();
     CHECK(scene.run_at(now, scripts::reschedule,
-                       {keys.bodies + scene.id("a"), keys.pending, keys.unack, keys.dead, keys.count, keys.attempts,
-                        keys.garbage, keys.ready, keys.retry, keys.wake, keys.stats},
+                       test::key_names(calls::reschedule::keys(keys, {keys.bodies, scene.id("a")})),
                        {one.delay, one.due, "0"}) == "moved");
     CHECK(scene.score_us(keys.pending, "a") == one.pending_us);
     CHECK(scene.cmd({"LLEN", keys.ready}) == (one.pending_us == 0 ? 3 : 2));

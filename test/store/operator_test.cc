@@ -128,7 +128,8 @@ TEST_CASE("extend: a lease that would end at a whole millisecond ends a microsec
   scene.put(At::held, "a", {-10min});
   const std::int64_t now = scene.now_us() / 1000 * 1000;
   const Keys& keys = scene.keys();
-  CHECK(scene.run_at(now, scripts::extend, {keys.unack, keys.count, keys.bodies + scene.id("a")}, {"5", "1"}) == "S");
+  CHECK(scene.run_at(now, scripts::extend, test::key_names(calls::extend::keys(keys), {keys.bodies + scene.id("a")}),
+                     {"5", "1"}) == "S");
   CHECK(scene.score_us(keys.unack, "a") == now + 5001);
 }
 

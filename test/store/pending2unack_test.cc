@@ -95,15 +95,13 @@ void build(Scene& scene, const RandomState& state) {
 
 test::Reply pending2unack(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
-  return scene.run_at(kClockUs, scripts::pending2unack,
-                      {keys.pending, keys.ready, keys.retry, keys.unack, keys.dead, keys.count, keys.attempts,
-                       keys.garbage, keys.paused, keys.stats, keys.watch, keys.headers},
+  return scene.run_at(kClockUs, scripts::pending2unack, test::key_names(calls::pending2unack::keys(keys)),
                       {call.limit, call.with_ids, "me", call.next_call, call.total, call.lease});
 }
 
 test::Reply pending2ready(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
-  return scene.run_at(kClockUs, scripts::pending2ready, {keys.pending, keys.ready, keys.watch, keys.wake, keys.stats},
+  return scene.run_at(kClockUs, scripts::pending2ready, test::key_names(calls::pending2ready::keys(keys)),
                       {call.limit, call.with_ids, "me", call.next_call});
 }
 
@@ -112,9 +110,7 @@ bool keep_watch(Scene& scene) { return scene.cmd({"PERSIST", scene.keys().watch}
 
 test::Reply ready2unack(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
-  return scene.run_at(kClockUs, scripts::ready2unack,
-                      {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
-                       keys.garbage, keys.paused, keys.stats, keys.headers},
+  return scene.run_at(kClockUs, scripts::ready2unack, test::key_names(calls::ready2unack::keys(keys)),
                       {call.total, "1", "5", call.lease, "1", "0"});
 }
 

@@ -118,10 +118,8 @@ TEST_CASE("unack2retry: a lease that ends exactly now has ended, one that ends a
   scene.cmd({"ZADD", scene.keys().unack, "1800000000.123457", scene.id("now"), "1800000000.123458", scene.id("next"),
              "1800000000.123456", scene.id("was")});
   const Keys& keys = scene.keys();
-  const auto answer = scene.run_at(
-      now, scripts::unack2retry,
-      {keys.unack, keys.retry, keys.count, keys.dead, keys.garbage, keys.attempts, keys.reason, keys.stats},
-      {"200", "1"});
+  const auto answer =
+      scene.run_at(now, scripts::unack2retry, test::key_names(calls::unack2retry::keys(keys)), {"200", "1"});
   CHECK(answer == std::vector<std::string>{"2", "1", scene.id("was") + " " + scene.id("now"), ""});
   CHECK(scene.changes() ==
         "attempts +now=1,end +was=1,end; reason +now=lease ended 1 time +was=lease ended 1 time; "

@@ -2,7 +2,7 @@
 
 #include <regex>
 
-#include "store/scripts.h"
+#include "store/script_calls.h"
 #include "support/all_moves.h"
 #include "support/paths.h"
 

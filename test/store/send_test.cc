@@ -27,16 +27,14 @@ std::vector<NewMessage> messages(const std::vector<std::string>& ids) {
 // Calls of the two scripts with the message "a" and with the clock of Redis at `now_us`.
 test::Reply send_at(Scene& scene, const Keys& keys, std::int64_t now_us, const std::string& delay_ms,
                     const std::string& due_ms, const std::string& fresh = "0", const std::string& ttl_ms = "0") {
-  return scene.run_at(now_us, scripts::send,
-                      {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
-                       keys.reason, keys.stats, keys.wake, keys.retry, keys.headers, keys.bodies + scene.id("a")},
+  return scene.run_at(now_us, scripts::send, test::key_names(calls::send::keys(keys), {keys.bodies + scene.id("a")}),
                       {fresh, delay_ms, due_ms, "3", ttl_ms, "new"});
 }
 
 test::Reply send_one_at(Scene& scene, const Keys& keys, std::int64_t now_us, const std::string& delay_ms,
                         const std::string& due_ms, const std::string& ttl_ms = "0") {
   return scene.run_at(now_us, scripts::send_one,
-                      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.bodies + scene.id("a")},
+                      test::key_names(calls::send_one::keys(keys, {keys.bodies, scene.id("a")})),
                       {delay_ms, due_ms, "3", ttl_ms, "new"});
 }
 
@@ -45,8 +43,7 @@ test::Reply send_new_at(Scene& scene, const Keys& keys, std::int64_t now_us, con
                         const std::string& due_ms, const std::string& ttl_ms = "0") {
   const std::string body = keys.bodies + scene.id("a"), token = keys.staged + scene.id("a");
   scene.cmd({"MSETNX", token, "", body, "new"});
-  return scene.run_at(now_us, scripts::send_new,
-                      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.headers, token, body},
+  return scene.run_at(now_us, scripts::send_new, test::key_names(calls::send_new::keys(keys, token), {body}),
                       {delay_ms, due_ms, "3", ttl_ms, "1", scene.id("a")});
 }
 
@@ -324,11 +321,11 @@ TEST_CASE("send staged: stores nothing if a staged payload is missing; the other
   Scene scene;
   const Keys& keys = scene.keys();
   const auto send = [&] {
-    return scene.run_at(1'800'000'000'123'000, scripts::send,
-                        {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
-                         keys.reason, keys.stats, keys.wake, keys.retry, keys.headers, keys.bodies + scene.id("a"),
-                         keys.bodies + scene.id("b"), keys.staged + "1", keys.staged + "2"},
-                        {"1", "0", "", "3", "0"});
+    return scene.run_at(
+        1'800'000'000'123'000, scripts::send,
+        test::key_names(calls::send::keys(keys), {keys.bodies + scene.id("a"), keys.bodies + scene.id("b"),
+                                                  keys.staged + "1", keys.staged + "2"}),
+        {"1", "0", "", "3", "0"});
   };
   scene.cmd({"SET", keys.staged + "2", "stored", "PX", "60000"});
   const test::Reply refused = send();
@@ -387,10 +384,9 @@ TEST_CASE("send_new: stores nothing if its MSETNX has stored nothing") {
   const Keys& keys = scene.keys();
   for (const char* name : {"a", "b"}) scene.cmd({"SET", keys.bodies + scene.id(name), "of another call"});
   const auto before = scene.state();
-  const test::Reply refused = scene.run_at(
-      1'800'000'000'123'000, scripts::send_new,
-      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.headers, keys.staged + scene.id("a")},
-      {"0", "", "3", "0", "2", scene.id("a"), scene.id("b")});
+  const test::Reply refused = scene.run_at(1'800'000'000'123'000, scripts::send_new,
+                                           test::key_names(calls::send_new::keys(keys, {keys.staged, scene.id("a")})),
+                                           {"0", "", "3", "0", "2", scene.id("a"), scene.id("b")});
   CHECK(refused.error());
   CHECK_MESSAGE(refused.text.find("the payloads are not stored: MSETNX") != std::string::npos, refused.text);
   CHECK((scene.state() == before));

@@ -224,8 +224,7 @@ TEST_CASE("nack: a backoff ends at a whole millisecond that is no whole second, 
     scene.put(At::held, "a");
     const Keys& keys = scene.keys();
     CHECK(scene.run_at(one.now_us, scripts::nack,
-                       {keys.unack, keys.count, keys.attempts, keys.reason, keys.dead, keys.garbage, keys.stats,
-                        keys.bodies + scene.id("a")},
+                       test::key_names(calls::nack::keys(keys), {keys.bodies + scene.id("a")}),
                        {"1", std::to_string(scene.receipt("a").end_us), one.delay, ""}) == "S");
     CHECK(scene.score_us(keys.unack, "a") == one.end_us);
     CHECK_FALSE(is_lease(one.end_us));

@@ -26,9 +26,7 @@ std::string describe(Scene& scene, const Taken& taken, const std::vector<std::st
 
 test::Reply take_at(Scene& scene, std::int64_t now_us, std::int64_t lease_us) {
   const Keys& keys = scene.keys();
-  return scene.run_at(now_us, scripts::ready2unack,
-                      {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
-                       keys.garbage, keys.paused, keys.stats, keys.headers},
+  return scene.run_at(now_us, scripts::ready2unack, test::key_names(calls::ready2unack::keys(keys)),
                       {"200", "25", "200", std::to_string(lease_us), "200", "0"});
 }
 
@@ -456,11 +454,9 @@ TEST_CASE("ready2unack: a lease too long for microsecond steps is refused, and n
     scene.put(At::ready, "x");
     for (const char* end : {"inf", "1e296"}) scene.cmd({"ZADD", scene.keys().unack, end, std::string("held-") + end});
     const store::Keys& keys = scene.keys();
-    std::vector<std::string> words = {"EVAL", std::string(scripts::ready2unack.body), "10"};
-    for (const auto& key : {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
-                            keys.garbage, keys.paused, keys.stats}) {
-      words.push_back(key);
-    }
+    const auto names = test::key_names(calls::ready2unack::keys(keys));
+    std::vector<std::string> words = {"EVAL", std::string(scripts::ready2unack.body), std::to_string(names.size())};
+    words.insert(words.end(), names.begin(), names.end());
     for (const char* word : {"200", "25", "200", lease, "200", "0"}) words.push_back(word);
     CHECK(scene.cmd(words).error());
     CHECK(scene.cmd({"LLEN", keys.ready}) == 1);

@@ -5,6 +5,7 @@
 #include "redis/script.h"
 #include "store/moves.h"
 #include "store/queries.h"
+#include "store/script_calls.h"
 #include "support/server.h"
 
 #include <delayqueue/error.h>
@@ -45,6 +46,15 @@ struct Put {
   std::string payload = "payload";
   std::string headers{};  // packed
 };
+
+// The names of the keys of a call, in the order of its manifest, and those that follow.
+template <class KeyNames>
+std::vector<std::string> key_names(const KeyNames& keys, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> names;
+  for (const delayqueue::store::KeyName& key : keys) names.push_back(std::string(key.front) + std::string(key.back));
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
 
 // A fresh queue on a server. Messages have names of up to 6 characters.
 //
