@@ -1,5 +1,7 @@
 #include "queue/layout_keeper.h"
 
+#include "queue/endpoint.h"
+#include "redis/failure.h"
 #include "store/record.h"
 
 #include <delayqueue/error.h>
@@ -177,6 +179,19 @@ void LayoutKeeper::remember(unsigned partition, const store::Layout& copy) {
   copies_[partition] = copy;
   known_ = store::merged(known_, copy);
   partitions_ = known_.partitions;
+}
+
+void LayoutCopy::remember_verified() {
+  remember(endpoint_.layout());
+  is_known_ = true;
+}
+
+void LayoutCopy::prepare(redis::Connection& connection) {
+  const bool is_home = partition_ == 0;
+  if (is_home && (keeper_.partitions() == 1 || keeper_.possible() == 1)) return;
+  if (!is_known_) remember_verified();
+  const auto failure = redis::attempt([&] { keeper_.copy_to(partition_, connection); });
+  if (failure && !(is_home && failure->is_reply())) redis::raise(*failure);
 }
 
 }  // namespace delayqueue

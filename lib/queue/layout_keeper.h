@@ -15,6 +15,8 @@
 
 namespace delayqueue {
 
+class Endpoint;
+
 // Whether a client that reads the layout also updates the copies that are behind. Readers that may change nothing do
 // not.
 enum class LostCopies { restore, leave };
@@ -96,6 +98,34 @@ class LayoutKeeper {
   mutable std::mutex mutex_;             // guards the rest
   store::Layout known_;
   std::map<unsigned, store::Layout> copies_;  // as they were last seen
+};
+
+// The copy of the layout in one partition, as a client keeps it that uses the partition. Any number of threads may use
+// it. By their copies, partitions in use can be told from other queues of the same name.
+class LayoutCopy {
+ public:
+  // `endpoint`: of the partition. Both must outlive this object.
+  LayoutCopy(LayoutKeeper& keeper, Endpoint& endpoint, unsigned partition)
+      : keeper_(keeper), endpoint_(endpoint), partition_(partition) {}
+
+  // Whether clients read it again from time to time: the copies of partitions 0 and 1 are those that count.
+  bool is_read_again() const { return partition_ <= 1; }
+
+  void remember(const store::Layout& copy) { keeper_.remember(partition_, copy); }
+
+  // Remembers the copy that was read when the queue was verified on a connection.
+  void remember_verified();
+
+  // Updates the copy if it is behind: to be called with a connection on which the queue is verified, before the
+  // partition is used. Throws as Pipeline::run() does, and what Redis answers, except for partition 0: that can be used
+  // without.
+  void prepare(redis::Connection& connection);
+
+ private:
+  LayoutKeeper& keeper_;
+  Endpoint& endpoint_;
+  const unsigned partition_;
+  std::atomic<bool> is_known_{false};  // it was remembered
 };
 
 }  // namespace delayqueue
