@@ -2,8 +2,6 @@
 
 #include "os/resources.h"
 
-#include <delayqueue/error.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -13,158 +11,120 @@ namespace {
 constexpr milliseconds kShortestPause{50};  // between two probes; it doubles
 constexpr milliseconds kLongestPause{1'000};
 constexpr milliseconds kRefusedPause{10'000};  // after refused access: retrying soon may lock the account
-constexpr std::chrono::minutes kWarnAgain{1};
 
 }  // namespace
 
-CircuitBreaker::CircuitBreaker(Partitions partitions, const EventSink& sink)
-    : partitions_(std::move(partitions)), sink_(sink) {}
+CircuitBreaker::CircuitBreaker(FailureReporter& failures) : failures_(failures), random_(random_seed()) {}
 
-CircuitBreaker::~CircuitBreaker() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    changed_.notify_one();
-  }
-  if (interrupt_ != nullptr) interrupt_->raise();
-  if (thread_.joinable()) thread_.join();
-}
-
-std::string CircuitBreaker::Open::name() const {
+std::string CircuitBreaker::Circuit::name() const {
   return server.empty() ? "partition " + std::to_string(partition) : "the partitions at " + server;
 }
 
-bool CircuitBreaker::allows(unsigned partition) const {
-  if (!any_open_) return true;
-  const std::string server = partitions_.server(partition);
+bool CircuitBreaker::allows(unsigned partition, const std::string& server) const {
+  if (allows_all()) return true;
   const std::lock_guard lock(mutex_);
-  return std::none_of(open_.begin(), open_.end(), [&](const Open& circuit) {
+  return std::none_of(open_.begin(), open_.end(), [&](const Circuit& circuit) {
     return circuit.server.empty() ? circuit.partition == partition : circuit.server == server;
   });
 }
 
-bool CircuitBreaker::server_failed(unsigned partition, const std::string& why) {
-  const std::string server = partitions_.server(partition);
-  return !server.empty() && open({server, partition, why, milliseconds(0), kLongestPause});
+void CircuitBreaker::server_failed(unsigned partition, const std::string& server, const std::string& why) {
+  open({server, partition, why, milliseconds(0), kLongestPause});
 }
 
 void CircuitBreaker::partition_failed(unsigned partition, const std::string& why) {
   open({"", partition, why, kShortestPause, kLongestPause});
 }
 
+// Partitions without a right are one source of failures, so they are one warning.
 void CircuitBreaker::access_denied(unsigned partition, const std::string& why) {
-  Open circuit{"", partition, why, kRefusedPause, kRefusedPause};
-  circuit.warned = circuit.denied = true;
-  const std::string line = "no new messages go to " + circuit.name() + ": " + why;
-  open(std::move(circuit));
-  const auto now = Clock::now();
-  std::unique_lock lock(mutex_);
-  const bool warns = now >= next_warning_;
-  if (warns) next_warning_ = now + kWarnAgain;
-  lock.unlock();
-  sink_.log(warns ? Severity::warning : Severity::debug, line);
+  const Circuit circuit{"", partition, why, kRefusedPause, kRefusedPause, true};
+  open(circuit);
+  failures_.failed(this, "no new messages go to " + circuit.name() + ": " + why, false);
 }
 
-// Returns false if the circuit cannot be closed again, because there is no thread for the probes.
-bool CircuitBreaker::open(Open circuit) {
+void CircuitBreaker::open(Circuit circuit) {
   const std::lock_guard lock(mutex_);
-  if (find(circuit) != nullptr) return true;
-  if (interrupt_ == nullptr) {
-    try {
-      auto interrupt = std::make_unique<Interrupt>();
-      thread_ = start_thread("probes of partitions", [this, &raised = *interrupt] {
-        const Interrupt::Scope scope(raised);
-        run();
-      });
-      interrupt_ = std::move(interrupt);
-      random_.seed(random_seed());
-    } catch (const SetupError&) {  // the next failure tries again
-      return false;
-    }
-  }
+  if (find(circuit) != nullptr) return;
   schedule(circuit);
-  const auto is_denied = [](const Open& one) { return one.denied; };
+  const auto is_denied = [](const Circuit& one) { return one.denied; };
   if (circuit.denied && std::any_of(open_.begin(), open_.end(), is_denied)) circuit.next = Clock::time_point::max();
   open_.push_back(std::move(circuit));
   any_open_ = true;
   changed_.notify_one();
-  return true;
 }
 
-void CircuitBreaker::run() {
+std::optional<CircuitBreaker::Circuit> CircuitBreaker::wait_for_probe() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const auto next =
-        std::min_element(open_.begin(), open_.end(), [](const Open& a, const Open& b) { return a.next < b.next; });
+    const auto next = std::min_element(open_.begin(), open_.end(),
+                                       [](const Circuit& a, const Circuit& b) { return a.next < b.next; });
     if (next == open_.end()) {
       changed_.wait(lock);
     } else if (const auto until = next->next; until > Clock::now()) {
       changed_.wait_until(lock, until);
     } else {
-      Open circuit = *next;
-      lock.unlock();
-      probe(circuit);
-      lock.lock();
+      return *next;
     }
   }
+  return std::nullopt;
 }
 
 // Only this thread removes circuits from the list.
-void CircuitBreaker::probe(const Open& circuit) {
-  if (!circuit.server.empty()) {
-    const std::string now = partitions_.server(circuit.partition);
-    if (!now.empty() && now != circuit.server) return close(circuit);  // another server has the partition by now
-  }
-  switch (partitions_.probe(circuit.partition)) {
-    case Probe::succeeded:
-      return close(circuit);
-    case Probe::refused:
-      if (circuit.server.empty()) return retry(circuit);
-      partition_failed(circuit.partition, circuit.why);  // it is not the server
-      return close(circuit);
-    case Probe::failed:
-      return retry(circuit);
-  }
+void CircuitBreaker::probed(const Circuit& circuit, Probe result) {
+  if (result == Probe::succeeded) return close(circuit);
+  if (result == Probe::failed || circuit.server.empty()) return retry(circuit);
+  partition_failed(circuit.partition, circuit.why);  // it is not the server
+  close(circuit);
 }
 
-void CircuitBreaker::close(const Open& circuit) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto closes = [&](const Open& one) { return one.is_same(circuit) || (one.denied && circuit.denied); };
-    open_.erase(std::remove_if(open_.begin(), open_.end(), closes), open_.end());
-    any_open_ = !open_.empty();
-  }
-  if (circuit.warned) {
-    sink_.log(Severity::info, "new messages go to " + circuit.name() + " again", {circuit.server, ""});
-  }
+void CircuitBreaker::stop() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+  changed_.notify_one();
+}
+
+void CircuitBreaker::close(const Circuit& circuit) {
+  std::unique_lock lock(mutex_);
+  const auto closes = [&](const Circuit& one) { return one.is_same(circuit) || (one.denied && circuit.denied); };
+  open_.erase(std::remove_if(open_.begin(), open_.end(), closes), open_.end());
+  any_open_ = !open_.empty();
+  const FailureReporter::Source source = source_of(circuit);
+  lock.unlock();
+  if (!circuit.warned && !circuit.denied) return;
+  failures_.recovered(source, "new messages go to " + circuit.name() + " again", {circuit.server, ""});
 }
 
 // The first probe that fails is worth a warning: before it, a server may have been slow for a moment.
-void CircuitBreaker::retry(const Open& circuit) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;  // the probe was interrupted
-    Open& kept = *find(circuit);
-    kept.pause = std::min(std::max(2 * kept.pause, kShortestPause), kept.longest);
-    kept.warned = true;
-    schedule(kept);
-  }
-  if (!circuit.warned) {
-    sink_.log(Severity::warning,
-              "no new messages go to " + circuit.name() + " until a request succeeds there: " + circuit.why,
-              {circuit.server, ""});
-  }
+void CircuitBreaker::retry(const Circuit& circuit) {
+  std::unique_lock lock(mutex_);
+  if (stopping_) return;  // the probe was interrupted
+  Circuit& kept = *find(circuit);
+  kept.pause = std::min(std::max(2 * kept.pause, kShortestPause), kept.longest);
+  kept.warned = true;
+  schedule(kept);
+  const FailureReporter::Source source = source_of(circuit);
+  lock.unlock();
+  if (circuit.warned || circuit.denied) return;
+  failures_.failed(source,
+                   "no new messages go to " + circuit.name() + " until a request succeeds there: " + circuit.why, true,
+                   {circuit.server, ""});
 }
 
-// Each pause is shortened by a random part of up to a half, so that processes do not all connect at the same time.
-void CircuitBreaker::schedule(Open& circuit) {
+// With jitter, so that not all Producers probe a server at the same time.
+void CircuitBreaker::schedule(Circuit& circuit) {
   circuit.next =
       Clock::now() + circuit.pause - circuit.pause * std::uniform_int_distribution<int>(0, 50)(random_) / 100;
 }
 
-CircuitBreaker::Open* CircuitBreaker::find(const Open& circuit) {
-  const auto found = std::find_if(open_.begin(), open_.end(), [&](const Open& one) { return one.is_same(circuit); });
+CircuitBreaker::Circuit* CircuitBreaker::find(const Circuit& circuit) {
+  const auto found = std::find_if(open_.begin(), open_.end(), [&](const Circuit& one) { return one.is_same(circuit); });
   return found == open_.end() ? nullptr : &*found;
+}
+
+FailureReporter::Source CircuitBreaker::source_of(const Circuit& circuit) {
+  if (circuit.denied) return this;
+  return &*names_.insert(circuit.name()).first;
 }
 
 }  // namespace delayqueue

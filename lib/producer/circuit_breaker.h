@@ -1,11 +1,10 @@
 // Circuit breaker for the partitions of a queue: those that fail get no new messages until a probe has succeeded.
 //
 // A probe is a request that is no message of a user: so no send is put in doubt to find out whether a server is back.
-// The first failure starts a thread, which sends the probes.
+// The breaker decides when which partition is probed; a thread of the Router sends the probes.
 #pragma once
 
-#include "os/interrupt.h"
-#include "queue/event_sink.h"
+#include "queue/failure_reporter.h"
 
 #include <delayqueue/types.h>
 
@@ -13,12 +12,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
+#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace delayqueue {
@@ -26,31 +24,42 @@ namespace delayqueue {
 // Any number of threads may use one CircuitBreaker.
 class CircuitBreaker {
  public:
+  using Clock = std::chrono::steady_clock;
+
   enum class Probe {
     succeeded,
     refused,  // the server refuses requests about this partition, such as while its slot moves
     failed,   // the server cannot be reached, does not answer, or can serve no partition now
   };
 
-  // What the breaker has to know about partitions. Its thread calls these functions, and those that call the breaker.
-  // They must not throw.
-  struct Partitions {
-    // The address of the server that has a partition; empty: it is unknown, or one server has all partitions.
-    std::function<std::string(unsigned partition)> server;
-    std::function<Probe(unsigned partition)> probe;
+  // An open circuit: that of a server, or of one partition.
+  struct Circuit {
+    std::string server;  // empty: only the partition
+    unsigned partition;  // to probe
+    std::string why;
+    milliseconds pause;    // between two probes
+    milliseconds longest;  // to which it grows
+    bool denied = false;   // by a missing right
+    bool warned = false;
+    Clock::time_point next{};
+
+    bool is_same(const Circuit& other) const {
+      return server == other.server && (!server.empty() || partition == other.partition);
+    }
+    std::string name() const;
   };
 
-  CircuitBreaker(Partitions partitions, const EventSink& sink);
-  ~CircuitBreaker();
-  CircuitBreaker(const CircuitBreaker&) = delete;
-  CircuitBreaker& operator=(const CircuitBreaker&) = delete;
+  // `failures` must outlive this object.
+  explicit CircuitBreaker(FailureReporter& failures);
 
-  // Whether a partition may get new messages.
-  bool allows(unsigned partition) const;
+  bool allows_all() const { return !any_open_; }
+
+  // Whether a partition may get new messages. `server`: the address of the one that has it.
+  bool allows(unsigned partition, const std::string& server) const;
 
   // The server of this partition cannot be reached, does not answer, or can serve no partition now: none of its
-  // partitions gets new messages. Returns false, and changes nothing, if no other server is known.
-  bool server_failed(unsigned partition, const std::string& why);
+  // partitions gets new messages.
+  void server_failed(unsigned partition, const std::string& server, const std::string& why);
 
   // The server cannot serve this partition now; it can serve others.
   void partition_failed(unsigned partition, const std::string& why);
@@ -59,45 +68,28 @@ class CircuitBreaker {
   // partitions one is probed: when that succeeds, all of them may get messages.
   void access_denied(unsigned partition, const std::string& why);
 
+  // For one thread, which probes. Waits until a circuit is to be probed; unset: after stop().
+  std::optional<Circuit> wait_for_probe();
+  void probed(const Circuit& circuit, Probe result);
+
+  void stop();
+
  private:
-  using Clock = std::chrono::steady_clock;
+  void open(Circuit circuit);
+  void close(const Circuit& circuit);
+  void retry(const Circuit& circuit);
+  void schedule(Circuit& circuit);
+  Circuit* find(const Circuit& circuit);
+  FailureReporter::Source source_of(const Circuit& circuit);
 
-  // An open circuit: that of a server, or of one partition.
-  struct Open {
-    std::string server;  // empty: only the partition
-    unsigned partition;  // to probe
-    std::string why;
-    milliseconds pause;    // between two probes
-    milliseconds longest;  // to which it grows
-    Clock::time_point next{};
-    bool warned = false;
-    bool denied = false;  // by a missing right
-
-    bool is_same(const Open& other) const {
-      return server == other.server && (!server.empty() || partition == other.partition);
-    }
-    std::string name() const;
-  };
-
-  bool open(Open circuit);
-  void run();
-  void probe(const Open& circuit);
-  void close(const Open& circuit);
-  void retry(const Open& circuit);
-  void schedule(Open& circuit);
-  Open* find(const Open& circuit);
-
-  const Partitions partitions_;
-  const EventSink& sink_;
+  FailureReporter& failures_;
   std::atomic<bool> any_open_{false};
   mutable std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
-  std::vector<Open> open_;
-  Clock::time_point next_warning_{};  // of refused access, at the earliest
+  std::vector<Circuit> open_;
+  std::set<std::string> names_;  // of circuits that were opened
   std::minstd_rand random_;
   bool stopping_ = false;
-  std::unique_ptr<Interrupt> interrupt_;  // made with the thread
-  std::thread thread_;
 };
 
 }  // namespace delayqueue

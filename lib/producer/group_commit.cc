@@ -1,101 +1,319 @@
 #include "producer/group_commit.h"
 
-#include "producer/send_batch.h"
-#include "producer/sender.h"
-#include "redis/reply.h"
+#include "os/resources.h"
+#include "queue/write_concern.h"
+#include "redis/pipeline.h"
+#include "store/layout.h"
+
+#include <delayqueue/error.h>
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
-#include <string>
+#include <cerrno>
+#include <ctime>
 #include <thread>
 #include <utility>
 
 namespace delayqueue {
+
+using redis::Failure;
+
 namespace {
 
 constexpr std::size_t kBatchesInFlight = 2;     // Redis executes one while the next one is built
 constexpr milliseconds kLayoutInterval{2'000};  // between two reads of the layout
 constexpr milliseconds kLongestYield{1};        // see yield()
-constexpr std::size_t kFew = 8;                 // with so many requests that wait, the leader does not yield
+constexpr std::size_t kFew = 8;                 // with so many slices that wait, the leader does not yield
 constexpr std::uint64_t kBatchesWithoutYield = 500;
 constexpr milliseconds kPatience{50};  // with a server that does not answer; see Elsewhere
 
-// The same error as one that leaves the result in doubt.
-std::exception_ptr in_doubt(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const ConnectionError&) {
-    return error;
-  } catch (const Error& e) {
-    return std::make_exception_ptr(ConnectionError(e.what()));
-  } catch (...) {
-    return error;
-  }
-}
+constexpr std::size_t kCallBytes = 256 * 1024;
+// Limits of a batch, which is one write and one read: short for the waiting threads, long enough to repay a round trip.
+constexpr std::size_t kBatchBytes = 4 * kCallBytes;
+constexpr std::size_t kBatchMessages = 4 * store::kBatch;
+constexpr std::size_t kBatchCalls = 32;
 
 // The threads of this process that are in send(), of any Producer.
-std::atomic<int> senders{0};
+std::atomic<int> sending_threads{0};
 
 // Counts a thread as long as it is in send().
-class CountedSender {
+class CountedThread {
  public:
-  explicit CountedSender(std::atomic<int>& count) : count_(count) { ++count_; }
-  ~CountedSender() { --count_; }
-  CountedSender(const CountedSender&) = delete;
-  CountedSender& operator=(const CountedSender&) = delete;
+  explicit CountedThread(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~CountedThread() { --count_; }
+  CountedThread(const CountedThread&) = delete;
+  CountedThread& operator=(const CountedThread&) = delete;
 
  private:
   std::atomic<int>& count_;
 };
 
+bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
+  return &a == &b || (a.due.delay == b.due.delay && a.due.at_ms == b.due.at_ms && a.retries == b.retries &&
+                      a.ttl == b.ttl && a.fresh == b.fresh);
+}
+
+// The same failure as one that leaves the result in doubt.
+Failure in_doubt(Failure failure) {
+  if (failure.is_reply() || failure.kind == Failure::Kind::setup) failure.kind = Failure::Kind::connection;
+  return failure;
+}
+
+SendOutcome outcome_of(char answer) {
+  return answer == '1' ? SendOutcome::created : answer == 'C' ? SendOutcome::cancelled : SendOutcome::existed;
+}
+
+// Of messages whose script call has failed.
+SendOutcome outcome_of(const Failure& failure) {
+  if (failure.kind == Failure::Kind::slot_unavailable) return SendOutcome::not_written;  // no node has run it
+  return failure.is_reply() ? SendOutcome::refused : SendOutcome::in_doubt;
+}
+
 }  // namespace
 
-GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks,
-                         Answered& answered)
-    : shared_connection_(connection), hooks_(std::move(hooks)), answered_(answered), busy_wait_(busy_wait) {
+// ---- What is sent ---------------------------------------------------------------------------------------------------
+
+void Slice::fail(const Failure& with) {
+  if (!failure || !with.is_reply()) failure = with;
+}
+
+bool Slice::may_be_written() const {
+  return std::any_of(messages.begin(), messages.end(),
+                     [](const PendingMessage* message) { return message->outcome != SendOutcome::not_written; });
+}
+
+bool Slice::is_executed() const {
+  return std::any_of(messages.begin(), messages.end(),
+                     [](const PendingMessage* message) { return message->is_executed(); });
+}
+
+// Consecutive messages of a slice, which one script call sends: all of them or, if it fails, none.
+struct SendStep {
+  Slice* slice;
+  std::size_t begin, end;
+  std::size_t bytes = 0;
+
+  std::size_t messages() const { return end - begin; }
+  const store::SendTerms& terms() const { return *slice->messages[begin]->terms; }
+
+  template <class Function>
+  void for_each(Function function) const {
+    for (std::size_t i = begin; i < end; ++i) function(*slice->messages[i]);
+  }
+};
+
+namespace {
+
+// The first messages of the slice that are in no batch yet. There must be some.
+SendStep next_step(Slice& slice) {
+  SendStep step{&slice, slice.loaded, slice.loaded};
+  for (; step.end < slice.messages.size() && step.messages() < store::kBatch; ++step.end) {
+    const PendingMessage& message = *slice.messages[step.end];
+    const std::size_t size = message.size();
+    const bool is_first = step.end == step.begin;
+    if (!is_first && (step.bytes + size > kCallBytes || !same_terms(*message.terms, step.terms()))) break;
+    step.bytes += size;
+  }
+  return step;
+}
+
+struct ScriptCall {
+  const store::SendTerms* terms;
+  std::optional<bool> bodies_first;  // of the slices
+  std::vector<SendStep> steps{};
+  std::size_t messages = 0;
+  std::size_t bytes = 0;
+  std::optional<redis::Answer<store::Outcomes>> answer{};
+  std::optional<redis::Answer<bool>> is_first{};  // see Store::is_first
+  bool stores_bodies_first = false;               // see Store::stores_bodies_first
+
+  template <class Function>
+  void for_each(Function function) const {
+    for (const SendStep& step : steps) step.for_each(function);
+  }
+
+  std::vector<std::string> ids() const {
+    std::vector<std::string> all;
+    for_each([&](const PendingMessage& message) { all.push_back(message.id); });
+    return all;
+  }
+
+  bool fits(const SendStep& step) const {
+    return same_terms(*terms, step.terms()) && bodies_first == step.slice->bodies_first &&
+           messages + step.messages() <= store::kBatch && bytes + step.bytes <= kCallBytes;
+  }
+
+  void add(const SendStep& step) {
+    steps.push_back(step);
+    messages += step.messages();
+    bytes += step.bytes;
+  }
+
+  // One outcome for each message. Throws the error with which Redis answered, or ReplyError if it answered for another
+  // number of messages.
+  store::Outcomes outcomes() const {
+    store::Outcomes outcomes = answer->get();
+    if (outcomes.size() != messages) {
+      throw ReplyError("send: the server answered for " + std::to_string(outcomes.size()) + " messages; expected " +
+                       std::to_string(messages));
+    }
+    return outcomes;
+  }
+};
+
+}  // namespace
+
+// One write: script calls, each with steps of several slices that have the same terms.
+struct InFlightBatch {
+  std::vector<ScriptCall> calls{};
+  std::size_t messages = 0;
+  std::size_t bytes = 0;
+  std::optional<redis::Pipeline> pipeline{};
+  redis::Clock::time_point sent_at{};
+  std::optional<redis::Answer<store::Layout>> layout{};
+  std::optional<redis::Answer<std::optional<std::string>>> marker{};
+  WriteConcern::Asked confirmation{};
+
+  // Adds the step to this script call or a later one. Returns which one it is; nothing if there is no room. A message
+  // that is larger than a call may be gets a batch for itself, because the server may refuse it by closing the
+  // connection.
+  std::optional<std::size_t> add(const SendStep& step, std::size_t first_call) {
+    if (!calls.empty()) {
+      if (step.bytes > kCallBytes || calls.front().bytes > kCallBytes) return std::nullopt;
+      if (bytes + step.bytes > kBatchBytes || messages + step.messages() > kBatchMessages) return std::nullopt;
+    }
+    const auto first = calls.begin() + static_cast<std::ptrdiff_t>(first_call);
+    auto call = std::find_if(first, calls.end(), [&](const ScriptCall& one) { return one.fits(step); });
+    if (call == calls.end()) {
+      if (calls.size() == kBatchCalls) return std::nullopt;
+      calls.push_back({&step.terms(), step.slice->bodies_first});
+      call = calls.end() - 1;
+    }
+    call->add(step);
+    messages += step.messages();
+    bytes += step.bytes;
+    return static_cast<std::size_t>(call - calls.begin());
+  }
+
+  // Whether no message can exist already.
+  bool has_only_new() const {
+    return std::all_of(calls.begin(), calls.end(), [](const ScriptCall& call) { return call.terms->fresh; });
+  }
+
+  // Adds the script calls to the pipeline.
+  void add_requests(const store::Store& store) {
+    std::vector<store::NewMessage> together;
+    for (ScriptCall& call : calls) {
+      together.clear();
+      call.for_each([&](const PendingMessage& message) {
+        together.push_back({message.id, message.payload, message.headers});
+      });
+      store::SendTerms terms = *call.terms;
+      terms.bodies_first = call.bodies_first;
+      call.stores_bodies_first = store.stores_bodies_first(together, terms);
+      call.answer = store.send(*pipeline, together, terms);
+      call.is_first = store::Store::is_first(*pipeline);
+    }
+  }
+};
+
+// A thread in GroupCommit::send(), and how it sleeps until its slices are done, or it becomes the leader. The semaphore
+// is thread-safe; the mutex of the GroupCommit guards the other members.
+struct WaitingThread {
+  WaitingThread() {
+    if (::sem_init(&semaphore, 0, 0) != 0) throw SetupError("cannot make a semaphore: " + reason(errno));
+  }
+  ~WaitingThread() { ::sem_destroy(&semaphore); }
+  WaitingThread(const WaitingThread&) = delete;
+  WaitingThread& operator=(const WaitingThread&) = delete;
+
+  void wait() {
+    while (::sem_wait(&semaphore) != 0 && errno == EINTR) {
+    }
+  }
+
+  // Returns false if it was not woken in time.
+  bool wait(milliseconds limit) {
+    timespec until{};
+    ::clock_gettime(CLOCK_REALTIME, &until);
+    const std::int64_t ns = until.tv_nsec + limit.count() % 1000 * 1'000'000;
+    until.tv_sec += limit.count() / 1000 + ns / 1'000'000'000;
+    until.tv_nsec = ns % 1'000'000'000;
+    int result = 0;
+    while ((result = ::sem_timedwait(&semaphore, &until)) != 0 && errno == EINTR) {
+    }
+    return result == 0;
+  }
+
+  // *this may be destroyed as soon as its thread is woken.
+  void wake() { ::sem_post(&semaphore); }
+
+  // Wakes `first` and those after it, by next_done.
+  static void wake_all(WaitingThread* first) {
+    while (first != nullptr) std::exchange(first, first->next_done)->wake();
+  }
+
+  bool is_leader = false;
+  bool sends_one = false;  // one message in all
+  WaitingThread* next_done = nullptr;
+  std::size_t left = 0;      // slices that are not done
+  std::size_t unloaded = 0;  // slices with messages that are in no batch yet
+  // The batch and the script call in it that got the last step. Later steps go there or into a later one, to keep the
+  // order.
+  std::uint64_t last_batch = 0;
+  std::size_t last_call = 0;
+  std::vector<std::string> markers{};  // that it returns
+  sem_t semaphore{};                   // not a condition variable: a woken thread should not have to lock a mutex
+};
+
+// ---- The leader and the threads that wait ---------------------------------------------------------------------------
+
+GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Answered& answered,
+                         LayoutCopy* copy, bool takes_markers)
+    : shared_connection_(connection),
+      copy_(copy),
+      takes_markers_(takes_markers),
+      answered_(answered),
+      busy_wait_(busy_wait) {
   // The other threads of this process do not exist in a child. If this fails, a child may never wait busily.
-  [[maybe_unused]] static const int failed = ::pthread_atfork(nullptr, nullptr, [] { senders = 0; });
+  [[maybe_unused]] static const int failed = ::pthread_atfork(nullptr, nullptr, [] { sending_threads = 0; });
 }
 
 GroupCommit::~GroupCommit() = default;
 
-void GroupCommit::send(std::vector<SendRequest>& requests, Elsewhere elsewhere) {
-  const CountedSender in_process(senders);
-  const CountedSender here(threads_);
-  Sender sender;
-  sender.left = sender.unloaded = requests.size();
-  sender.sends_one = requests.size() == 1 && requests.front().messages.size() == 1;
-  std::vector<SendRequest*> queued;
-  queued.reserve(requests.size());
-  for (SendRequest& request : requests) {
-    request.sender = &sender;
-    queued.push_back(&request);
-  }
+std::vector<std::string> GroupCommit::send(const std::vector<Slice*>& slices, Elsewhere elsewhere) {
+  const CountedThread in_process(sending_threads);
+  const CountedThread here(threads_);
+  WaitingThread thread;
+  thread.left = thread.unloaded = slices.size();
+  thread.sends_one = slices.size() == 1 && slices.front()->messages.size() == 1;
+  for (Slice* const slice : slices) slice->thread = &thread;
   std::unique_lock lock(mutex_);
-  waiting_.insert(waiting_.end(), queued.begin(), queued.end());
+  waiting_.insert(waiting_.end(), slices.begin(), slices.end());
   if (has_leader_) {
     lock.unlock();
-    if (!wait(sender, requests, elsewhere)) return;
+    if (!wait(thread, slices, elsewhere)) return std::move(thread.markers);
     lock.lock();
   }
-  has_leader_ = sender.is_leader = true;
+  has_leader_ = thread.is_leader = true;
   if (expects_others()) yield(lock);
-  while (sender.left > 0) {
+  while (thread.left > 0) {
     lock.unlock();
     wake_done();
-    run_leader(sender);
+    run_leader(thread);
     lock.lock();
   }
-  Sender* const next = waiting_.empty() ? nullptr : waiting_.front()->sender;
-  Sender* const done = std::exchange(done_senders_, nullptr);
+  WaitingThread* const next = waiting_.empty() ? nullptr : waiting_.front()->thread;
+  WaitingThread* const done = std::exchange(done_threads_, nullptr);
+  std::vector<std::string> markers = std::exchange(markers_, {});
   has_leader_ = next != nullptr;
   if (next != nullptr) next->is_leader = true;
   lock.unlock();
   if (next != nullptr) next->wake();  // before the others: no thread is sending now
-  wake_all(done);
+  WaitingThread::wake_all(done);
+  return markers;
 }
 
 // Whether several threads whose sends are done have not returned yet. They were woken with this one, and may send again
@@ -115,62 +333,62 @@ void GroupCommit::yield(std::unique_lock<std::mutex>& lock) {
   if (took > kLongestYield) next_yield_ = batch_count_ + kBatchesWithoutYield;
 }
 
-// Waits while another thread sends. Returns whether this one has become the leader; if not, its requests are done.
-bool GroupCommit::wait(Sender& sender, std::vector<SendRequest>& requests, Elsewhere elsewhere) {
+// Waits while another thread sends. Returns whether this one has become the leader; if not, its slices are done.
+bool GroupCommit::wait(WaitingThread& thread, const std::vector<Slice*>& slices, Elsewhere elsewhere) {
   while (elsewhere == Elsewhere::yes) {
     const std::uint64_t answered = answered_.batches;
     const milliseconds patience =
         kPatience + shared_connection_.write_concern().timeout() + 2 * answered_.last_round_trip.load();
-    if (sender.wait(patience)) return sender.is_leader;
+    if (thread.wait(patience)) return thread.is_leader;
     if (answered_.batches != answered) continue;  // the server answers; others are served first
-    if (withdraw(sender, requests, patience)) return false;
+    if (withdraw(thread, slices, patience)) return false;
     elsewhere = Elsewhere::no;
   }
-  sender.wait();
-  return sender.is_leader;
+  thread.wait();
+  return thread.is_leader;
 }
 
-// Fails the requests if nothing of them is in a batch yet.
-bool GroupCommit::withdraw(Sender& sender, std::vector<SendRequest>& requests, milliseconds patience) {
-  const std::string server = shared_connection_.endpoint().server();
+// Fails the slices if nothing of them is in a batch yet.
+bool GroupCommit::withdraw(WaitingThread& thread, const std::vector<Slice*>& slices, milliseconds patience) {
+  const Failure failure{Failure::Kind::connection, shared_connection_.endpoint().server() +
+                                                       " has not answered other sends for " +
+                                                       std::to_string(patience.count()) + " ms; nothing was sent"};
   const std::lock_guard lock(mutex_);
-  const auto waits = [](const SendRequest& request) { return request.loaded == 0 && request.error == nullptr; };
-  if (sender.is_leader || !std::all_of(requests.begin(), requests.end(), waits)) return false;
-  const auto is_own = [&](const SendRequest* request) { return request->sender == &sender; };
+  const auto waits = [](const Slice* slice) { return slice->loaded == 0 && !slice->failure; };
+  if (thread.is_leader || !std::all_of(slices.begin(), slices.end(), waits)) return false;
+  const auto is_own = [&](const Slice* slice) { return slice->thread == &thread; };
   waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), is_own), waiting_.end());
-  for (SendRequest& request : requests) {
-    request.withdrawn = true;
-    request.error = std::make_exception_ptr(ConnectionError(
-        server + " has not answered other sends for " + std::to_string(patience.count()) + " ms; nothing was sent"));
+  for (Slice* const slice : slices) {
+    slice->withdrawn = true;
+    slice->failure = failure;
   }
   return true;
 }
 
-void GroupCommit::wake_done() {
-  std::unique_lock lock(mutex_);
-  Sender* const done = std::exchange(done_senders_, nullptr);
-  lock.unlock();
-  wake_all(done);
+// The threads whose slices are done. One of them returns the markers.
+WaitingThread* GroupCommit::take_done() {
+  const std::lock_guard lock(mutex_);
+  if (done_threads_ != nullptr) done_threads_->markers = std::exchange(markers_, {});
+  return std::exchange(done_threads_, nullptr);
 }
 
-void GroupCommit::run_leader(Sender& sender) {
-  bool connected = false;
-  try {
+void GroupCommit::wake_done() { WaitingThread::wake_all(take_done()); }
+
+void GroupCommit::run_leader(WaitingThread& leader) {
+  bool is_ready = false;
+  const auto failure = redis::attempt([&] {
     shared_connection_.with_connection([&](redis::Connection& connection) {
-      hooks_.prepare(connection);
-      connected = true;
-      std::deque<SendBatch> batches;  // destroyed before the connection
-      try {
-        pump(sender, connection, batches);
-      } catch (...) {
-        fail(batches);
-        throw;
+      if (copy_ != nullptr) copy_->prepare(connection);
+      is_ready = true;
+      std::deque<InFlightBatch> batches;  // destroyed before the connection
+      if (const auto broken = redis::attempt([&] { pump(leader, connection, batches); })) {
+        fail(batches, *broken);
+        redis::raise(*broken);  // the connection is closed
       }
       register_if_needed(connection);
     });
-  } catch (...) {  // the requests have the error
-    if (!connected) fail_waiting();
-  }
+  });
+  if (failure && !is_ready) fail_waiting(*failure);
 }
 
 // QueueAdmin::forget may have removed the queue from the set of queues since this process connected.
@@ -181,12 +399,14 @@ void GroupCommit::register_if_needed(redis::Connection& connection) {
   shared_connection_.endpoint().register_queue(connection);
 }
 
-// Sends batches until the requests of `sender` are loaded, or another thread waits for the connection.
-void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque<SendBatch>& batches) {
+// ---- Batches --------------------------------------------------------------------------------------------------------
+
+// Sends batches until the slices of the leader are loaded, or another thread waits for the connection.
+void GroupCommit::pump(WaitingThread& leader, redis::Connection& connection, std::deque<InFlightBatch>& batches) {
   bool more = true;
   do {
     while (more && batches.size() < kBatchesInFlight) {
-      more = load(batches.emplace_back(), sender) && !shared_connection_.is_wanted();
+      more = load(batches.emplace_back(), leader) && !shared_connection_.is_wanted();
       if (batches.back().calls.empty()) {
         batches.pop_back();
       } else {
@@ -196,7 +416,7 @@ void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque
     if (batches.empty()) return;
     bool resent = true;
     while (resent && !batches.empty()) {
-      receive(batches.front(), sender, connection.fd());
+      receive(batches.front(), leader, connection.fd());
       complete(batches.front(), connection);
       resent = batches.front().pipeline->resent();  // later batches are resent, too: keep the order
       batches.pop_front();
@@ -205,176 +425,168 @@ void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque
   } while (more || !batches.empty());
 }
 
-// Fills the batch with steps of the waiting requests in turn. Returns whether `sender` has more messages to load.
-bool GroupCommit::load(SendBatch& batch, const Sender& sender) {
+// Fills the batch with steps of the waiting slices in turn. Returns whether the leader has more messages to load.
+bool GroupCommit::load(InFlightBatch& batch, const WaitingThread& leader) {
   const std::lock_guard lock(mutex_);
   ++batch_count_;
   while (!waiting_.empty() && add_step(batch, *waiting_.front())) {
-    SendRequest& request = *waiting_.front();
+    Slice& slice = *waiting_.front();
     waiting_.pop_front();
-    if (request.loaded < request.messages.size()) {
-      waiting_.push_back(&request);
+    if (slice.loaded < slice.messages.size()) {
+      waiting_.push_back(&slice);
     } else {
-      --request.sender->unloaded;
+      --slice.thread->unloaded;
     }
   }
-  return sender.unloaded > 0;
+  return leader.unloaded > 0;
 }
 
-// Adds the next step of the request. Returns false if the batch has no room for it.
-bool GroupCommit::add_step(SendBatch& batch, SendRequest& request) {
-  Sender& sender = *request.sender;
-  const SendStep step = next_step(request);
-  const auto call = batch.add(step, sender.last_batch == batch_count_ ? sender.last_call : 0);
+// Adds the next step of the slice. Returns false if the batch has no room for it.
+bool GroupCommit::add_step(InFlightBatch& batch, Slice& slice) {
+  WaitingThread& thread = *slice.thread;
+  const SendStep step = next_step(slice);
+  const auto call = batch.add(step, thread.last_batch == batch_count_ ? thread.last_call : 0);
   if (!call) return false;
-  request.loaded = step.end;
-  ++request.written;
-  ++request.unanswered;
-  sender.last_batch = batch_count_;
-  sender.last_call = *call;
+  slice.loaded = step.end;
+  ++slice.unanswered;
+  step.for_each([](PendingMessage& message) { message.outcome = SendOutcome::in_doubt; });  // until the answer is read
+  thread.last_batch = batch_count_;
+  thread.last_call = *call;
   return true;
 }
 
-void GroupCommit::submit(SendBatch& batch, redis::Connection& connection) {
+void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) {
   const store::Store& store = shared_connection_.store();
   redis::Pipeline& pipeline = batch.pipeline.emplace(connection);
   batch.add_requests(store);
   batch.sent_at = redis::Clock::now();
-  if (hooks_.on_layout && batch.sent_at >= next_layout_) {
+  if (copy_ != nullptr && copy_->is_read_again() && batch.sent_at >= next_layout_) {
     batch.layout = store::read_layout(pipeline, store.keys());
     next_layout_ = batch.sent_at + kLayoutInterval;
   }
-  if (hooks_.on_marker) batch.marker = store.take_marker(pipeline);
+  if (takes_markers_) batch.marker = store.take_marker(pipeline);
   const WriteConcern& concern = shared_connection_.write_concern();
   batch.confirmation =
       batch.has_only_new() ? concern.ask(pipeline) : concern.ask_after_write(pipeline, store.keys().stats);
   pipeline.send();
 }
 
-// A missing right, or another type of a key, is no error of the sends.
-void GroupCommit::call_hooks(const SendBatch& batch) const {
-  try {
-    if (batch.layout) hooks_.on_layout(batch.layout->get());
-  } catch (const Error&) {
-  }
-  try {
-    auto due = batch.marker ? batch.marker->get() : std::nullopt;
-    if (batch.marker && batch.pipeline->resent()) due = "0";  // the answer to the first ZPOPMIN is lost
-    if (due) hooks_.on_marker(std::move(*due));
-  } catch (const Error&) {
-  }
-}
-
 // Reads the answers of the batch. If the leader is the only sender and sends one message, it first waits busily, where
 // BusyWait allows it.
-void GroupCommit::receive(SendBatch& batch, const Sender& leader, int socket) {
-  if (senders > 1) busy_wait_.restart();
-  if (senders > 1 || !leader.sends_one) return batch.pipeline->receive();
+void GroupCommit::receive(InFlightBatch& batch, const WaitingThread& leader, int socket) {
+  if (sending_threads > 1) busy_wait_.restart();
+  if (sending_threads > 1 || !leader.sends_one) return batch.pipeline->receive();
   const auto start = redis::Clock::now();
   const auto until = start + busy_wait_.begin(socket);
   bool arrived = false;
-  while (!arrived && senders == 1 && redis::Clock::now() < until) arrived = batch.pipeline->receive_arrived();
+  while (!arrived && sending_threads == 1 && redis::Clock::now() < until) arrived = batch.pipeline->receive_arrived();
   if (!arrived) batch.pipeline->receive();
   busy_wait_.end(redis::Clock::now() - start);
 }
 
-// Deletes the bodies that sends without effect may have left. Those that it cannot delete are found by the integrity
-// check. Returns the error if the connection is lost. Then the deletion may arrive late, and a repeated send must not
-// use these ids: they are cleared, and Spreader makes others.
-std::exception_ptr GroupCommit::delete_bodies(const SendBatch& batch, redis::Connection& connection) const {
-  for (const ScriptCall& script_call : batch.calls) {
-    if (!script_call.stores_bodies_first || !script_call.answer->is_error()) continue;
-    redis::Pipeline pipeline(connection);
-    try {
-      shared_connection_.store().delete_bodies(pipeline, script_call.ids());
-      pipeline.run();
-    } catch (const ReplyError&) {
-    } catch (const Error&) {
-      for (const SendStep& step : script_call.steps) step.clear_ids();
-      return std::current_exception();
-    }
-  }
-  return nullptr;
-}
-
-void GroupCommit::complete(SendBatch& batch, redis::Connection& connection) {
+void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) {
   answered_.last_round_trip = std::chrono::duration_cast<milliseconds>(redis::Clock::now() - batch.sent_at);
   ++answered_.batches;
-  call_hooks(batch);
-  std::exception_ptr broken = delete_bodies(batch, connection);  // the connection broke, or leads to the wrong server
+  std::optional<std::string> marker = read_extras(batch);
+  std::optional<Failure> broken = delete_bodies(batch, connection);  // or the connection leads to the wrong server
   const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (marker) markers_.push_back(std::move(*marker));
   const std::vector<ScriptCall> calls = std::exchange(batch.calls, {});
-  for (const ScriptCall& script_call : calls) {
-    std::exception_ptr error;
-    bool refused = false;  // no node has run the script
-    store::Outcomes outcomes;
-    try {
-      outcomes = script_call.outcomes();
-      needs_registration_ = needs_registration_ || script_call.is_first->get();
-      if (!missing.empty()) throw ConnectionError("sent to " + connection.where() + ", but " + missing);
-    } catch (const ReplyError&) {
-      error = std::current_exception();
-    } catch (const redis::SlotUnavailable&) {
-      error = std::current_exception();
-      refused = true;
-    } catch (...) {
-      error = broken = std::current_exception();
+  for (const ScriptCall& call : calls) {
+    store::Outcomes answers;
+    auto failure = redis::attempt([&] {
+      answers = call.outcomes();
+      needs_registration_ = needs_registration_ || call.is_first->get();
+    });
+    if (!failure && !missing.empty()) {
+      failure = {Failure::Kind::connection, "sent to " + connection.where() + ", but " + missing};
     }
-    std::size_t next = 0;
-    for (const SendStep& step : script_call.steps) {
-      step.request->stored = step.request->stored || error == nullptr;
-      if (refused) --step.request->written;
-      for (std::size_t i = step.begin; i < step.end && !error; ++i) {
-        step.request->sent[i].created = outcomes[next] == '1';
-        step.request->sent[i].cancelled = outcomes[next++] == 'C';
-      }
-      finish_step(*step.request, error);
+    if (failure) {
+      const SendOutcome outcome = outcome_of(*failure);
+      call.for_each([&](PendingMessage& message) { message.outcome = outcome; });
+      if (outcome == SendOutcome::in_doubt) broken = failure;
+    } else {
+      auto answer = answers.begin();
+      call.for_each([&](PendingMessage& message) { message.outcome = outcome_of(*answer++); });
     }
+    for (const SendStep& step : call.steps) finish_step(step, failure);
   }
-  if (broken != nullptr) std::rethrow_exception(broken);
+  lock.unlock();
+  if (broken) redis::raise(*broken);
 }
 
-// Fails the requests of these batches with the current exception. With any exception their messages may be stored:
-// another node may have refused the client after a redirection, or a later batch could not be sent.
-void GroupCommit::fail(const std::deque<SendBatch>& batches) {
-  const std::exception_ptr error = in_doubt(std::current_exception());
+// The layout and the marker. A missing right, or another type of a key, is no error of the sends.
+std::optional<std::string> GroupCommit::read_extras(const InFlightBatch& batch) {
+  static_cast<void>(redis::attempt([&] {
+    if (batch.layout) copy_->remember(batch.layout->get());
+  }));
+  std::optional<std::string> due;
+  static_cast<void>(redis::attempt([&] {
+    if (batch.marker) due = batch.marker->get();
+    if (batch.marker && batch.pipeline->resent()) due = "0";  // the answer to the first ZPOPMIN is lost
+  }));
+  return due;
+}
+
+// Deletes the bodies that sends without effect may have left. Those that it cannot delete are found by the integrity
+// check. Returns the failure if the connection is lost. Then the deletion may arrive late, and a repeated send must not
+// use these ids: they are cleared.
+std::optional<Failure> GroupCommit::delete_bodies(const InFlightBatch& batch, redis::Connection& connection) const {
+  for (const ScriptCall& call : batch.calls) {
+    if (!call.stores_bodies_first || !call.answer->is_error()) continue;
+    redis::Pipeline pipeline(connection);
+    auto failure = redis::attempt([&] {
+      shared_connection_.store().delete_bodies(pipeline, call.ids());
+      pipeline.run();
+    });
+    if (!failure || failure->is_reply()) continue;
+    call.for_each([](PendingMessage& message) { message.id.clear(); });
+    return failure;
+  }
+  return std::nullopt;
+}
+
+// Fails the slices of these batches. With any failure their messages may be stored: another node may have refused the
+// client after a redirection, or a later batch could not be sent.
+void GroupCommit::fail(const std::deque<InFlightBatch>& batches, Failure failure) {
+  const Failure of_all = in_doubt(std::move(failure));
   const std::lock_guard lock(mutex_);
-  for (const SendBatch& batch : batches) {
-    for (const ScriptCall& script_call : batch.calls) {
-      for (const SendStep& step : script_call.steps) finish_step(*step.request, error);
+  for (const InFlightBatch& batch : batches) {
+    for (const ScriptCall& call : batch.calls) {
+      for (const SendStep& step : call.steps) finish_step(step, of_all);
     }
   }
 }
 
-// Fails all waiting requests with the current exception, an error of connecting. Otherwise each waiting thread would
-// spend its own timeout on a server that does not respond.
-void GroupCommit::fail_waiting() {
+// Fails all waiting slices with a failure to connect. Otherwise each waiting thread would spend its own timeout on a
+// server that does not respond.
+void GroupCommit::fail_waiting(const Failure& failure) {
   const std::lock_guard lock(mutex_);
   while (!waiting_.empty()) {
-    SendRequest& request = *waiting_.front();
-    request.error = redis::copy_of(std::current_exception());
-    finish(request);
+    Slice& slice = *waiting_.front();
+    slice.failure = failure;
+    finish(slice);
   }
 }
 
-void GroupCommit::finish_step(SendRequest& request, const std::exception_ptr& error) {
-  --request.unanswered;
-  if (error != nullptr) request.fail(redis::copy_of(error));
-  finish(request);
+void GroupCommit::finish_step(const SendStep& step, const std::optional<Failure>& failure) {
+  --step.slice->unanswered;
+  if (failure) step.slice->fail(*failure);
+  finish(*step.slice);
 }
 
-// Completes the request when its last step is done. The rest of a failed request is not sent.
-void GroupCommit::finish(SendRequest& request) {
-  if (request.error != nullptr && request.loaded < request.messages.size()) {
-    waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), &request), waiting_.end());
-    request.loaded = request.messages.size();
-    --request.sender->unloaded;
+// Completes the slice when its last step is done. The rest of a failed slice is not sent.
+void GroupCommit::finish(Slice& slice) {
+  if (slice.failure && slice.loaded < slice.messages.size()) {
+    waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), &slice), waiting_.end());
+    slice.loaded = slice.messages.size();
+    --slice.thread->unloaded;
   }
-  if (request.unanswered > 0 || request.loaded < request.messages.size()) return;
-  Sender& sender = *request.sender;
-  if (--sender.left > 0 || sender.is_leader) return;
-  sender.next_done = std::exchange(done_senders_, &sender);
+  if (slice.unanswered > 0 || slice.loaded < slice.messages.size()) return;
+  WaitingThread& thread = *slice.thread;
+  if (--thread.left > 0 || thread.is_leader) return;
+  thread.next_done = std::exchange(done_threads_, &thread);
 }
 
 }  // namespace delayqueue

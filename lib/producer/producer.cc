@@ -1,25 +1,20 @@
 #include <delayqueue/producer.h>
 
-#include "producer/async_sender.h"
-#include "producer/send_counters.h"
-#include "producer/spreader.h"
-#include "queue/event_sink.h"
-#include "queue/failure_log.h"
-#include "queue/go_events.h"
+#include "producer/async.h"
+#include "producer/router.h"
+#include "producer/send_reporter.h"
 #include "queue/option_checks.h"
-#include "queue/server_risks.h"
-#include "queue/shared_connection.h"
 #include "queue/state.h"
 
-#include <atomic>
 #include <deque>
-#include <mutex>
+#include <exception>
 #include <stdexcept>
+#include <utility>
 
 namespace delayqueue {
 namespace {
 
-// The id of the caller; empty: Spreader makes one.
+// The id of the caller; empty: Router makes one.
 std::string id_for(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
 
 }  // namespace
@@ -28,11 +23,11 @@ class Producer::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, ProducerOptions options)
       : options_(std::move(options)),
-        event_sink_({queue, ""}, options_.logger, options_.on_event, false),
-        spreader_(url, queue, options_, event_sink_),
-        async_sender_(spreader_, counters_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
+        reporter_(queue, options_),
+        router_(url, queue, options_, reporter_.failures()),
+        async_(router_, reporter_) {
     validate(options_);
-    event_sink_.warn(spreader_.home().endpoint().warning());
+    reporter_.sink().warn(router_.home().endpoint().warning());
   }
 
   bool has_before_send() const { return static_cast<bool>(options_.before_send); }
@@ -43,32 +38,22 @@ class Producer::Impl {
   std::future<Sent> send_async(std::string payload, const SendOptions& options);
   std::vector<Sent> send_views(const std::vector<std::string_view>& payloads, const SendOptions& options);
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
-  ProducerStats stats() const { return {spreader_.moved()}; }
-  ProducerMetrics metrics() { return counters_.metrics(spreader_.home().endpoint().queue(), stats()); }
+  ProducerStats stats() const { return {router_.moved()}; }
+  ProducerMetrics metrics() { return reporter_.metrics(router_); }
 
   State cancel(const std::string& id);
   Moved reschedule(const std::string& id, const store::Due& due);
 
  private:
-  // Sends the request and waits for its results. Throws the error of the request.
-  std::vector<Sent> send(SendRequest request);
+  std::vector<SendRequest> send(std::vector<PendingMessage> messages);
+  std::vector<Sent> send_all(std::vector<PendingMessage> messages);
   store::SendTerms terms_of(const SendOptions& options) const;
   void check_payload(std::string_view payload) const;
-  void on_sent(const std::vector<Sent>& sent);
-  void emit_event(const std::vector<Sent>& sent);
-  void publish(SharedConnection& shared_connection, std::size_t created);
-
-  // Logs the risks of the server that has this message, at most once; called when a call of the user has succeeded.
-  void log_risks(const std::string& id);
 
   const ProducerOptions options_;
-  EventSink event_sink_;
-  std::atomic<bool> risks_logged_{false};
-  std::mutex failures_mutex_;  // guards failures_
-  FailureLog failures_;
-  SendCounters counters_;
-  Spreader spreader_;
-  AsyncSender async_sender_;  // last: its thread uses all members above
+  SendReporter reporter_;
+  Router router_;
+  AsyncQueue async_;  // last: its thread uses the members above
 };
 
 store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
@@ -93,127 +78,81 @@ Sent Producer::Impl::send(std::string_view payload, const SendOptions& options) 
   check_payload(payload);
   const store::SendTerms terms = terms_of(options);
   const std::string headers = packed_headers(options.headers);
-  SendRequest request;
-  request.messages.push_back({payload, &terms, headers});
-  request.sent.push_back({id_for(options), false});
-  return std::move(send(std::move(request)).front());
+  std::vector<PendingMessage> message;
+  message.push_back({id_for(options), payload, &terms, headers});
+  return send(std::move(message)).front().messages.front().result();
 }
 
 std::future<Sent> Producer::Impl::send_async(std::string payload, const SendOptions& options) {
   check_payload(payload);
   std::string headers = packed_headers(options.headers);
-  std::string id = options.id.empty() ? spreader_.new_id() : id_for(options);
-  return async_sender_.enqueue({std::move(id), std::move(payload), std::move(headers), terms_of(options)});
+  return async_.enqueue({id_for(options), std::move(payload), std::move(headers), terms_of(options)});
 }
 
 std::vector<Sent> Producer::Impl::send_views(const std::vector<std::string_view>& payloads,
                                              const SendOptions& options) {
   const store::SendTerms terms = terms_of(options);
   const std::string headers = packed_headers(options.headers);
-  SendRequest request;
-  request.messages.reserve(payloads.size());
+  std::vector<PendingMessage> messages;
+  messages.reserve(payloads.size());
   for (const std::string_view payload : payloads) {
     check_payload(payload);
-    request.messages.push_back({payload, &terms, headers});
+    messages.push_back({"", payload, &terms, headers});
   }
-  request.sent.resize(payloads.size());
-  return send(std::move(request));
+  return send_all(std::move(messages));
 }
 
-std::vector<Sent> Producer::Impl::send_batch(const std::vector<OutgoingMessage>& messages) {
+std::vector<Sent> Producer::Impl::send_batch(const std::vector<OutgoingMessage>& outgoing) {
   std::vector<store::SendTerms> terms;
-  terms.reserve(messages.size());
+  terms.reserve(outgoing.size());
   std::deque<std::string> headers;  // packed; none for most messages
-  SendRequest request;
-  for (const OutgoingMessage& message : messages) {
+  std::vector<PendingMessage> messages;
+  messages.reserve(outgoing.size());
+  for (const OutgoingMessage& message : outgoing) {
     check_payload(message.payload);
-    request.sent.push_back({id_for(message.options), false});
     terms.push_back(terms_of(message.options));
-    request.messages.push_back({message.payload, &terms.back()});
+    messages.push_back({id_for(message.options), message.payload, &terms.back()});
     if (message.options.headers.empty()) continue;
-    request.messages.back().headers = headers.emplace_back(packed_headers(message.options.headers));
+    messages.back().headers = headers.emplace_back(packed_headers(message.options.headers));
   }
-  return send(std::move(request));
+  return send_all(std::move(messages));
 }
 
-std::vector<Sent> Producer::Impl::send(SendRequest request) {
-  if (request.messages.empty()) return {};
+std::vector<Sent> Producer::Impl::send_all(std::vector<PendingMessage> messages) {
+  if (messages.empty()) return {};
+  const std::vector<SendRequest> done = send(std::move(messages));
+  std::vector<Sent> sent;
+  sent.reserve(done.front().messages.size());
+  for (const PendingMessage& message : done.front().messages) sent.push_back(message.result());
+  return sent;
+}
+
+// Sends one request, and returns it with its results, or throws its error.
+std::vector<SendRequest> Producer::Impl::send(std::vector<PendingMessage> messages) {
+  std::vector<SendRequest> requests(1);
+  SendRequest& request = requests.front();
+  request.messages = std::move(messages);
   if (request.messages.size() > 1) {
     std::size_t bytes = 0;
     for (const PendingMessage& message : request.messages) bytes += message.payload.size();
     request.bodies_first = bytes >= store::kStagedBytes;
   }
-  std::vector<Sent> sent;
-  {
-    SendTimer timer(counters_, request.messages.size());
-    std::vector<SendRequest> requests;
-    requests.push_back(std::move(request));
-    spreader_.send(requests);
-    requests.front().check();
-    sent = std::move(requests.front().sent);
-    timer.succeeded(sent.size());
-  }
-  on_sent(sent);
-  return sent;
+  reporter_.send(router_, requests);
+  if (request.failure) std::rethrow_exception(request.error());
+  reporter_.sent(router_, requests);
+  return requests;
 }
 
 State Producer::Impl::cancel(const std::string& id) {
-  const State state = state_of(spreader_.cancel(id));
-  log_risks(id);
+  const State state = state_of(router_.cancel(id));
+  reporter_.log_risks(router_, id);
   return state;
 }
 
 Moved Producer::Impl::reschedule(const std::string& id, const store::Due& due) {
-  const Moved moved = moved_of(spreader_.reschedule(id, due));
-  log_risks(id);
+  const Moved moved = moved_of(router_.reschedule(id, due));
+  reporter_.log_risks(router_, id);
   return moved;
-}
-
-void Producer::Impl::on_sent(const std::vector<Sent>& sent) {
-  emit_event(sent);
-  if (!sent.empty()) log_risks(sent.front().id);
-}
-
-void Producer::Impl::emit_event(const std::vector<Sent>& sent) {
-  if (!options_.report_events && !event_sink_.wants_events()) return;
-  std::vector<std::string> created;
-  for (const Sent& one : sent) {
-    if (one.created) created.push_back(one.id);
-  }
-  if (created.empty()) return;
-  if (options_.report_events) publish(spreader_.connection_of(created.front()), created.size());
-  event_sink_.event(EventKind::sent, std::move(created));
-}
-
-void Producer::Impl::publish(SharedConnection& shared_connection, std::size_t created) {
-  try {
-    shared_connection.with_connection([&](redis::Connection& connection) {
-      redis::Pipeline pipeline(connection);
-      publish_event(pipeline, shared_connection.store().keys().channel, EventKind::sent, created);
-      pipeline.run();
-      pipeline.reply(0);
-    });
-  } catch (const std::exception& e) {  // the messages are sent; only the event is missing
-    const std::string text = std::string("cannot publish an event: ") + e.what();
-    std::unique_lock lock(failures_mutex_);
-    const bool warns = failures_.warns(this, text, false, FailureLog::Clock::now());
-    lock.unlock();
-    event_sink_.log(warns ? Severity::warning : Severity::debug, text);
-  }
-}
-
-void Producer::Impl::log_risks(const std::string& id) {
-  if (!event_sink_.has_listener() || risks_logged_.exchange(true)) return;
-  try {
-    std::string where;
-    const auto risks = spreader_.connection_of(id).with_connection([&](redis::Connection& connection) {
-      where = connection.where();
-      return find_risks(connection);
-    });
-    RiskWatch().log(risks, where, event_sink_);
-  } catch (const std::exception& e) {  // the call of the user has succeeded; not only an Error: of a TLS file
-    event_sink_.log(Severity::debug, std::string("cannot read the risks of the server: ") + e.what());
-  }
 }
 
 Producer::Producer(const std::string& url, const std::string& queue, ProducerOptions options)

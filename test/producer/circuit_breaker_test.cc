@@ -10,9 +10,14 @@ using test::eventually;
 using test::kPatience;
 using Probe = CircuitBreaker::Probe;
 
-// Partitions of servers "a" (those with even numbers) and "b", and a breaker.
+// Partitions of servers "a" (those with even numbers) and "b", a breaker, and a thread that probes for it.
 class Breaker {
  public:
+  ~Breaker() {
+    breaker_.stop();
+    prober_.join();
+  }
+
   void answer(Probe with) { answer_ = with; }
   void move(unsigned partition, const std::string& server) {
     const std::lock_guard lock(mutex_);
@@ -23,10 +28,15 @@ class Breaker {
     const std::lock_guard lock(mutex_);
     return probed_;
   }
+
+  void server_failed(unsigned partition, const std::string& why) {
+    breaker_.server_failed(partition, server_of(partition), why);
+  }
+  void partition_failed(unsigned partition, const std::string& why) { breaker_.partition_failed(partition, why); }
+  void access_denied(unsigned partition, const std::string& why) { breaker_.access_denied(partition, why); }
+  bool allows(unsigned partition) const { return breaker_.allows(partition, server_of(partition)); }
   bool allows(std::initializer_list<unsigned> partitions) const {
-    bool all = true;
-    for (const unsigned partition : partitions) all = all && breaker.allows(partition);
-    return all;
+    return std::all_of(partitions.begin(), partitions.end(), [this](unsigned one) { return allows(one); });
   }
 
   test::Lines lines;
@@ -38,10 +48,11 @@ class Breaker {
     return found != moved_.end() ? found->second : partition % 2 == 0 ? "a" : "b";
   }
 
-  Probe probe(unsigned partition) {
+  Probe probe(const CircuitBreaker::Circuit& circuit) {
+    if (!circuit.server.empty() && server_of(circuit.partition) != circuit.server) return Probe::succeeded;
     ++probes_;
     const std::lock_guard lock(mutex_);
-    probed_.insert(partition);
+    probed_.insert(circuit.partition);
     return answer_;
   }
 
@@ -51,69 +62,61 @@ class Breaker {
   std::map<unsigned, std::string> moved_;
   std::set<unsigned> probed_;
   const EventSink sink_{{"test", ""}, lines.logger(), {}, false};
-
- public:
-  CircuitBreaker breaker{{[this](unsigned partition) { return server_of(partition); },
-                          [this](unsigned partition) { return probe(partition); }},
-                         sink_};
+  FailureReporter failures_{sink_};
+  CircuitBreaker breaker_{failures_};
+  std::thread prober_{[this] {
+    while (const auto circuit = breaker_.wait_for_probe()) breaker_.probed(*circuit, probe(*circuit));
+  }};
 };
 
 TEST_CASE("circuit breaker: after a failure no partition of the server gets messages until a probe has succeeded") {
   Breaker a;
   CHECK(a.allows({0, 1, 2, 3}));
-  CHECK(a.breaker.server_failed(0, "it is away"));
-  CHECK_FALSE(a.breaker.allows(0));
-  CHECK_FALSE(a.breaker.allows(2));
+  a.server_failed(0, "it is away");
+  CHECK_FALSE(a.allows(0));
+  CHECK_FALSE(a.allows(2));
   CHECK(a.allows({1, 3}));
   CHECK(eventually([&] { return a.probes() >= 3; }, kPatience));
-  CHECK(a.breaker.server_failed(2, "another one"));
-  CHECK_FALSE(a.breaker.allows(0));
+  a.server_failed(2, "another one");
+  CHECK_FALSE(a.allows(0));
   a.answer(Probe::succeeded);
   CHECK(eventually([&] { return a.allows({0, 1, 2, 3}); }, kPatience));
   CHECK(a.probed() == std::set<unsigned>{0});  // one partition of each server
-  CHECK(a.breaker.server_failed(1, "b is away"));
+  a.server_failed(1, "b is away");
   CHECK(eventually([&] { return a.allows({0, 1, 2, 3}); }, kPatience));
   CHECK(a.probed() == std::set<unsigned>{0, 1});
-}
-
-TEST_CASE("circuit breaker: while no other server is known, nothing changes") {
-  Breaker a;
-  a.move(0, "");
-  CHECK_FALSE(a.breaker.server_failed(0, "it is away"));
-  CHECK(a.allows({0, 1, 2}));
-  CHECK(a.probes() == 0);
 }
 
 TEST_CASE("circuit breaker: a partition whose requests are refused is left out alone") {
   Breaker a;
   a.answer(Probe::refused);
-  a.breaker.partition_failed(3, "TRYAGAIN");
-  CHECK_FALSE(a.breaker.allows(3));
+  a.partition_failed(3, "TRYAGAIN");
+  CHECK_FALSE(a.allows(3));
   CHECK(a.allows({0, 1, 2}));
   CHECK(eventually([&] { return a.probes() >= 3; }, kPatience));
-  CHECK_FALSE(a.breaker.allows(3));
+  CHECK_FALSE(a.allows(3));
   a.answer(Probe::succeeded);
-  CHECK(eventually([&] { return a.breaker.allows(3); }, kPatience));
+  CHECK(eventually([&] { return a.allows(3); }, kPatience));
 }
 
 TEST_CASE("circuit breaker: a server that answers but refuses one partition gets messages for the others") {
   Breaker a;
   a.answer(Probe::refused);
-  CHECK(a.breaker.server_failed(0, "no answer"));
-  CHECK(eventually([&] { return a.breaker.allows(2); }, kPatience));
-  CHECK_FALSE(a.breaker.allows(0));
+  a.server_failed(0, "no answer");
+  CHECK(eventually([&] { return a.allows(2); }, kPatience));
+  CHECK_FALSE(a.allows(0));
   a.answer(Probe::succeeded);
-  CHECK(eventually([&] { return a.breaker.allows(0); }, kPatience));
+  CHECK(eventually([&] { return a.allows(0); }, kPatience));
 }
 
 TEST_CASE("circuit breaker: partitions that another server has taken over are used at once") {
   Breaker a;
-  CHECK(a.breaker.server_failed(0, "it is away"));
+  a.server_failed(0, "it is away");
   a.move(2, "c");
-  CHECK(a.breaker.allows(2));
-  CHECK_FALSE(a.breaker.allows(0));
+  CHECK(a.allows(2));
+  CHECK_FALSE(a.allows(0));
   a.move(0, "c");
-  CHECK(a.breaker.allows(0));
+  CHECK(a.allows(0));
   CHECK(eventually(
       [&] {
         const std::size_t before = a.probes();
@@ -127,11 +130,11 @@ TEST_CASE("circuit breaker: partitions that another server has taken over are us
 TEST_CASE("circuit breaker: an outage is a warning when the first probe has failed, and its end is logged") {
   Breaker a;
   a.answer(Probe::succeeded);
-  CHECK(a.breaker.server_failed(0, "slow for a moment"));
-  CHECK(eventually([&] { return a.breaker.allows(0); }, kPatience));
+  a.server_failed(0, "slow for a moment");
+  CHECK(eventually([&] { return a.allows(0); }, kPatience));
   CHECK(a.lines.count(Severity::info) == 0);
   a.answer(Probe::failed);
-  CHECK(a.breaker.server_failed(0, "it is away"));
+  a.server_failed(0, "it is away");
   CHECK(eventually([&] { return a.probes() >= 4; }, kPatience));
   CHECK(a.lines.count(Severity::warning,
                       "no new messages go to the partitions at a until a request succeeds there: it is "
@@ -144,13 +147,34 @@ TEST_CASE("circuit breaker: an outage is a warning when the first probe has fail
 
 TEST_CASE("circuit breaker: partitions without a right are left out with one warning, and not tried again soon") {
   Breaker a;
-  for (const unsigned partition : {1U, 2U, 3U}) a.breaker.access_denied(partition, "NOPERM");
+  for (const unsigned partition : {1U, 2U, 3U}) a.access_denied(partition, "NOPERM");
   CHECK(a.lines.count(Severity::warning, "no new messages go to partition 1: NOPERM") == 1);
   CHECK(a.lines.count(Severity::warning) == 1);
-  CHECK(a.breaker.allows(0));
-  for (const unsigned partition : {1U, 2U, 3U}) CHECK_FALSE(a.breaker.allows(partition));
+  CHECK(a.allows(0));
+  for (const unsigned partition : {1U, 2U, 3U}) CHECK_FALSE(a.allows(partition));
   std::this_thread::sleep_for(200ms);
   CHECK(a.probes() == 0);
+}
+
+// Two servers that go away and come back again and again, and a partition whose slot moves all the time.
+TEST_CASE("circuit breaker: a failure that lasts or comes and goes is at most 10 lines in its first minute") {
+  Breaker a;
+  for (int i = 0; i < 8; ++i) {
+    a.answer(i % 2 == 0 ? Probe::failed : Probe::refused);
+    const std::size_t before = a.probes();
+    a.server_failed(0, "away for the " + std::string(static_cast<std::size_t>(i), 'x') + "th time");
+    a.server_failed(1, "away, too");
+    a.partition_failed(2 + 2 * static_cast<unsigned>(i), "TRYAGAIN");
+    a.access_denied(3, std::string(static_cast<std::size_t>(i), 'y') + " NOPERM");
+    CHECK(eventually([&] { return a.probes() >= before + 6; }, kPatience));
+    a.answer(Probe::succeeded);
+    CHECK(eventually([&] { return a.allows({0, 1, 2}); }, kPatience));
+  }
+  CHECK(a.lines.count(Severity::warning) <= 5);
+  CHECK(a.lines.count(Severity::warning) >= 2);  // of different texts
+  CHECK(a.lines.count(Severity::info) <= 10);  // with the warnings
+  CHECK(a.lines.count(Severity::info) > a.lines.count(Severity::warning));
+  CHECK(a.lines.count(Severity::debug) > 20);  // with all others
 }
 
 TEST_CASE("circuit breaker: any number of threads may use one") {
@@ -160,8 +184,8 @@ TEST_CASE("circuit breaker: any number of threads may use one") {
   for (unsigned i = 0; i < 8; ++i) {
     threads.emplace_back([&a, i] {
       for (int n = 0; n < 200; ++n) {
-        if (a.breaker.allows(i)) a.breaker.server_failed(i, "it is away");
-        a.breaker.partition_failed(i, "TRYAGAIN");
+        if (a.allows(i)) a.server_failed(i, "it is away");
+        a.partition_failed(i, "TRYAGAIN");
       }
     });
   }

@@ -457,6 +457,17 @@ TEST_CASE("partitions: a send that cannot wake consumers is stored all the same"
   for (int i = 0; i < 4; ++i) CHECK(producer.send("x").created);
 }
 
+TEST_CASE("partitions: while no other server is known, a failed send is tried in no other partition") {
+  std::optional<PrivateServer> own(std::in_place);
+  const std::string url = own->url();
+  QueueAdmin(url, "orders").set_partitions(4);
+  Producer producer(url, "orders");
+  CHECK(producer.send("x").created);
+  own.reset();
+  for (int i = 0; i < 4; ++i) CHECK_THROWS_AS(producer.send("x"), ConnectionError);
+  CHECK(producer.stats().moved == 0);
+}
+
 TEST_CASE("partitions: one that the user has no right to is left out with a warning, and its messages go elsewhere") {
   PrivateServer own = test::server_with({"--user", "ann", "on", ">pw", "~dp:orders:*", "&*", "+@all"});
   Redis client(own.socket());

@@ -4,6 +4,7 @@
 #include "producer/group_commit.h"
 #include "support/proxy.h"
 #include "support/raw_server.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
@@ -288,74 +289,78 @@ TEST_CASE("Producer: other sends, cancels and batches proceed while a large batc
   }
 }
 
-// A group commit whose requests may be sent elsewhere, over a proxy.
+// Messages that were sent together, and what became of them.
+struct Committed {
+  bool failed() const { return slice.failure.has_value(); }
+
+  Slice slice;
+  std::vector<SendOutcome> outcomes;
+};
+
+// A group commit whose slices may be sent elsewhere, over a proxy.
 class Movable {
  public:
   Movable() { terms_.fresh = true; }
 
-  SendRequest send(std::size_t messages = 1) { return send(commit_, messages); }
-  SendRequest send_by_second() { return send(second_, 1); }
+  Committed send(std::size_t messages = 1) { return send(commit_, messages); }
+  Committed send_by_second() { return send(second_, 1); }
 
   PrivateServer own;
   FaultProxy proxy{own.socket()};
   FaultProxy second_proxy{own.socket()};
 
  private:
-  SendRequest send(GroupCommit& commit, std::size_t messages) {
-    std::vector<SendRequest> requests(1);
-    for (std::string& id : store::new_ids(messages)) {
-      requests.front().messages.push_back({"x", &terms_});
-      requests.front().sent.push_back({std::move(id), false});
-    }
-    commit.send(requests, GroupCommit::Elsewhere::yes);
-    return std::move(requests.front());
-  }
-
-  static GroupCommit::Hooks hooks() {
-    GroupCommit::Hooks hooks;
-    hooks.prepare = [](redis::Connection&) {};
-    return hooks;
+  Committed send(GroupCommit& commit, std::size_t count) {
+    std::vector<PendingMessage> messages;
+    for (std::string& id : store::new_ids(count)) messages.push_back({std::move(id), "x", &terms_});
+    Committed committed;
+    for (PendingMessage& message : messages) committed.slice.messages.push_back(&message);
+    CHECK(commit.send({&committed.slice}, GroupCommit::Elsewhere::yes).empty());
+    for (const PendingMessage& message : messages) committed.outcomes.push_back(message.outcome);
+    return committed;
   }
 
   const std::string queue_ = test::fresh_queue();
   GroupCommit::Answered answered_;
   SharedConnection connection_{proxy.url(), queue_, {}, {}};
   SharedConnection second_connection_{second_proxy.url(), queue_, {}, {}};
-  GroupCommit commit_{connection_, 0us, hooks(), answered_};
-  GroupCommit second_{second_connection_, 0us, hooks(), answered_};
+  GroupCommit commit_{connection_, 0us, answered_};
+  GroupCommit second_{second_connection_, 0us, answered_};
   store::SendTerms terms_;
 };
 
 TEST_CASE("group commit: a request that may be sent elsewhere does not wait for a server that answers nothing") {
   Movable all;
   Redis client(all.own.socket());
-  CHECK(all.send().error == nullptr);
+  CHECK_FALSE(all.send().failed());
   const std::size_t calls = test::calls_of("evalsha", client);
   all.proxy.hold_replies(true);
-  SendRequest first;
+  Committed first;
   std::thread leader([&] { first = all.send(); });
   CHECK(test::eventually([&] { return test::calls_of("evalsha", client) > calls; }));
-  const SendRequest waiting = all.send();
+  const Committed waiting = all.send();
   all.proxy.hold_replies(false);
   leader.join();
-  CHECK(waiting.withdrawn);
-  CHECK_FALSE(waiting.written);
-  CHECK(test::thrown([&] { waiting.check(); }).find("has not answered other sends for") != std::string::npos);
-  CHECK(first.error == nullptr);
-  CHECK(first.sent.front().created);
+  CHECK(waiting.slice.withdrawn);
+  CHECK(waiting.outcomes == std::vector<SendOutcome>{SendOutcome::not_written});
+  REQUIRE(waiting.failed());
+  CHECK(waiting.slice.failure->is_connection());
+  CHECK(test::has(waiting.slice.failure->text, "has not answered other sends for"));
+  CHECK_FALSE(first.failed());
+  CHECK(first.outcomes == std::vector<SendOutcome>{SendOutcome::created});
 }
 
 TEST_CASE("group commit: a request waits for a server that answers, however many requests are before it") {
   Movable all;
-  CHECK(all.send().error == nullptr);
+  CHECK_FALSE(all.send().failed());
   all.proxy.delay(250ms);
-  CHECK(all.send().error == nullptr);  // measures the round trip: 500 ms, so that a busy machine is no silent server
+  CHECK_FALSE(all.send().failed());  // measures the round trip: 500 ms, so that a busy machine is no silent server
   std::atomic<std::size_t> created{0};
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < 24; ++i) {
     threads.emplace_back([&] {
-      const SendRequest request = all.send(store::kBatch);  // a round trip has four such requests
-      if (request.error == nullptr && request.sent.back().created) ++created;
+      const Committed request = all.send(store::kBatch);  // a round trip has four such requests
+      if (!request.failed() && request.outcomes.back() == SendOutcome::created) ++created;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -365,17 +370,17 @@ TEST_CASE("group commit: a request waits for a server that answers, however many
 TEST_CASE("group commit: a request waits for its connection while the server answers on the other one") {
   Movable all;
   all.second_proxy.delay(100ms);
-  CHECK(all.send().error == nullptr);
-  CHECK(all.send_by_second().error == nullptr);  // measures the round trip: 200 ms
+  CHECK_FALSE(all.send().failed());
+  CHECK_FALSE(all.send_by_second().failed());  // measures the round trip: 200 ms
   Redis client(all.own.socket());
   const std::size_t calls = test::calls_of("evalsha", client);
   all.proxy.hold_replies(true);
-  SendRequest first, waiting;
+  Committed first, waiting;
   std::thread leader([&] { first = all.send(); });
   CHECK(test::eventually([&] { return test::calls_of("evalsha", client) > calls; }));
   std::atomic<bool> ends{false};
   std::thread others([&] {
-    while (!ends) CHECK(all.send_by_second().error == nullptr);
+    while (!ends) CHECK_FALSE(all.send_by_second().failed());
   });
   std::thread waiter([&] { waiting = all.send(); });
   std::this_thread::sleep_for(1500ms);  // about three times as long as a request waits for a server without answers
@@ -384,9 +389,9 @@ TEST_CASE("group commit: a request waits for its connection while the server ans
   leader.join();
   ends = true;
   others.join();
-  CHECK_FALSE(waiting.withdrawn);
-  CHECK(waiting.error == nullptr);
-  CHECK(first.error == nullptr);
+  CHECK_FALSE(waiting.slice.withdrawn);
+  CHECK_FALSE(waiting.failed());
+  CHECK_FALSE(first.failed());
 }
 
 TEST_CASE("send_batch: keeps the order on a server that has no scripts yet") {

@@ -111,8 +111,8 @@ class DELAYQUEUE_EXPORT Producer {
   // while 10,000 messages, or 16 MiB of payloads, have no reply yet.
   //
   // The first call starts a thread that sends these messages and calls on_event for them. If the system refuses the
-  // thread, or random bytes for an id, the call throws SetupError and sends nothing. on_event may call send_async,
-  // which does not block in that thread. The destructor of the Producer waits until all futures are ready.
+  // thread, the call throws SetupError and sends nothing. on_event may call send_async, which does not block in that
+  // thread. The destructor of the Producer waits until all futures are ready.
   [[nodiscard]] std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
   std::future<Sent> send_async(const char* const (&payloads)[kLength], const SendOptions& = {}) = delete;

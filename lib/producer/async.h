@@ -1,15 +1,14 @@
 // Asynchronous sends: a queue of messages, each with a promise, and a thread that sends them.
 #pragma once
 
-#include "producer/send_counters.h"
-#include "producer/spreader.h"
+#include "producer/router.h"
+#include "producer/send_reporter.h"
 
 #include <delayqueue/producer.h>
 
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <future>
 #include <mutex>
 #include <string>
@@ -18,27 +17,22 @@
 
 namespace delayqueue {
 
-class AsyncSender {
+struct AsyncSend {
+  std::string id;  // of the caller, or empty
+  std::string payload;
+  std::string headers;  // packed
+  store::SendTerms terms;
+  std::promise<Sent> promise{};
+
+  std::size_t size() const { return payload.size() + headers.size(); }
+};
+
+class AsyncQueue {
  public:
-  struct AsyncSend {
-    std::string id;
-    std::string payload;
-    std::string headers;  // packed
-    store::SendTerms terms;
-    std::promise<Sent> promise{};
-
-    std::size_t size() const { return payload.size() + headers.size(); }
-  };
-
-  // Called in the sending thread with the messages of a batch that were sent, after their promises are set. Must not
-  // throw.
-  using OnSent = std::function<void(const std::vector<Sent>&)>;
-
-  AsyncSender(Spreader& spreader, SendCounters& counters, OnSent on_sent)
-      : spreader_(spreader), counters_(counters), on_sent_(std::move(on_sent)) {}
+  AsyncQueue(Router& router, SendReporter& reporter) : router_(router), reporter_(reporter) {}
 
   // Returns when all queued messages are sent or have failed.
-  ~AsyncSender();
+  ~AsyncQueue();
 
   // Queues a message. The future receives the result or the error. Any thread may call it. Blocks while too many
   // messages or bytes are outstanding, except in the sending thread, which would wait for itself. The first call starts
@@ -48,12 +42,11 @@ class AsyncSender {
  private:
   void run();
   std::vector<AsyncSend> take_batch();
-  std::vector<Sent> flush(std::vector<AsyncSend>& sends);
+  std::vector<SendRequest> send(std::vector<AsyncSend>& sends);
   bool has_room(std::size_t bytes) const;
 
-  Spreader& spreader_;
-  SendCounters& counters_;
-  const OnSent on_sent_;
+  Router& router_;
+  SendReporter& reporter_;
   std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::condition_variable room_;

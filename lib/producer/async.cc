@@ -1,4 +1,4 @@
-#include "producer/async_sender.h"
+#include "producer/async.h"
 
 #include "os/resources.h"
 
@@ -15,7 +15,7 @@ constexpr std::size_t kMaxBatch = 2'000;  // less than kMaxSends: while a batch 
 
 }  // namespace
 
-AsyncSender::~AsyncSender() {
+AsyncQueue::~AsyncQueue() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -25,11 +25,11 @@ AsyncSender::~AsyncSender() {
 }
 
 // A message that is larger than the limit is accepted when no other is outstanding.
-bool AsyncSender::has_room(std::size_t bytes) const {
+bool AsyncQueue::has_room(std::size_t bytes) const {
   return outstanding_ == 0 || (outstanding_ < kMaxSends && outstanding_bytes_ + bytes <= kMaxBytes);
 }
 
-std::future<Sent> AsyncSender::enqueue(AsyncSend send) {
+std::future<Sent> AsyncQueue::enqueue(AsyncSend send) {
   std::future<Sent> future = send.promise.get_future();
   const std::size_t bytes = send.size();
   std::unique_lock lock(mutex_);
@@ -42,26 +42,26 @@ std::future<Sent> AsyncSender::enqueue(AsyncSend send) {
   return future;
 }
 
-void AsyncSender::run() {
+void AsyncQueue::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return stopping_ || !sends_.empty(); });
     if (sends_.empty()) return;
     std::vector<AsyncSend> sends = take_batch();
     lock.unlock();
-    const std::vector<Sent> sent = flush(sends);
+    const std::vector<SendRequest> requests = send(sends);
     lock.lock();
     outstanding_ -= sends.size();
     for (const AsyncSend& send : sends) outstanding_bytes_ -= send.size();
     room_.notify_all();
     lock.unlock();
     sends.clear();
-    on_sent_(sent);
+    reporter_.sent(router_, requests);
     lock.lock();
   }
 }
 
-std::vector<AsyncSender::AsyncSend> AsyncSender::take_batch() {
+std::vector<AsyncSend> AsyncQueue::take_batch() {
   const auto count = static_cast<std::ptrdiff_t>(std::min(sends_.size(), kMaxBatch));
   const auto begin = std::make_move_iterator(sends_.begin());
   std::vector<AsyncSend> sends(begin, begin + count);
@@ -69,29 +69,20 @@ std::vector<AsyncSender::AsyncSend> AsyncSender::take_batch() {
   return sends;
 }
 
-std::vector<Sent> AsyncSender::flush(std::vector<AsyncSend>& sends) {
+std::vector<SendRequest> AsyncQueue::send(std::vector<AsyncSend>& sends) {
   std::vector<SendRequest> requests(sends.size());
   for (std::size_t i = 0; i < sends.size(); ++i) {
-    requests[i].messages.push_back({sends[i].payload, &sends[i].terms, sends[i].headers});
-    requests[i].sent.push_back({std::move(sends[i].id), false});
+    requests[i].messages.push_back({std::move(sends[i].id), sends[i].payload, &sends[i].terms, sends[i].headers});
   }
-  {
-    SendTimer timer(counters_, sends.size());
-    spreader_.send(requests);
-    const auto succeeded = [](const SendRequest& request) { return request.error == nullptr; };
-    timer.succeeded(static_cast<std::size_t>(std::count_if(requests.begin(), requests.end(), succeeded)));
-  }
-  std::vector<Sent> sent;
+  reporter_.send(router_, requests);
   for (std::size_t i = 0; i < sends.size(); ++i) {
-    try {
-      requests[i].check();
-      sent.push_back(requests[i].sent.front());
-      sends[i].promise.set_value(std::move(requests[i].sent.front()));
-    } catch (...) {
-      sends[i].promise.set_exception(std::current_exception());
+    if (requests[i].failure) {
+      sends[i].promise.set_exception(requests[i].error());
+    } else {
+      sends[i].promise.set_value(requests[i].messages.front().result());
     }
   }
-  return sent;
+  return requests;
 }
 
 }  // namespace delayqueue

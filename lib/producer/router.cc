@@ -1,0 +1,578 @@
+#include "producer/router.h"
+
+#include "os/resources.h"
+#include "redis/pipeline.h"
+#include "store/record.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <future>
+#include <string_view>
+
+namespace delayqueue {
+
+using redis::Failure;
+using Probe = CircuitBreaker::Probe;
+
+namespace {
+
+constexpr int kThreadsOfFirst = 4;  // that send at once, before the second connection is used
+constexpr int kMostMoves = 8;       // of a message
+constexpr int kMostForwards = 8;    // round trips of one thread that forwards markers
+constexpr std::size_t kPartBytes = 256 * 1024;
+
+// Lets the next call have threads.
+class EndOfThreads {
+ public:
+  explicit EndOfThreads(std::atomic<bool>& has_threads) : has_threads_(has_threads) {}
+  ~EndOfThreads() { has_threads_ = false; }
+  EndOfThreads(const EndOfThreads&) = delete;
+  EndOfThreads& operator=(const EndOfThreads&) = delete;
+
+ private:
+  std::atomic<bool>& has_threads_;
+};
+
+// Whether Redis has refused a command within a script, which may have stored messages before it. So they must not be
+// sent elsewhere. Without a right to the keys Redis does not run the script.
+bool is_in_script(const Failure& denied) {
+  const auto has = [&](std::string_view part) { return denied.text.find(part) != std::string::npos; };
+  return has("executing the script can't") || has("ACL failure in script");  // Redis 6.2 and 7.0; 7.2 and later
+}
+
+// The outcome of a reschedule, and the marker that it may have left in its partition.
+struct Rescheduled {
+  std::string outcome;
+  std::optional<std::string> marker;
+};
+
+struct RescheduleAnswer {
+  redis::Answer<std::string> outcome;
+  std::optional<redis::Answer<std::optional<std::string>>> marker;
+
+  Rescheduled get() const {
+    Rescheduled all{outcome.get(), std::nullopt};
+    static_cast<void>(redis::attempt([&] {  // the user may not be allowed to take it
+      if (marker) all.marker = marker->get();
+    }));
+    return all;
+  }
+};
+
+}  // namespace
+
+void SendRequest::fail(const Failure& with) {
+  if (!failure || !with.is_reply()) failure = with;
+}
+
+std::exception_ptr SendRequest::error() const {
+  std::vector<std::string> ids;
+  if (failure->is_connection()) {
+    ids.reserve(messages.size());
+    for (const PendingMessage& message : messages) ids.push_back(message.id);
+  }
+  return redis::exception_of(*failure, std::move(ids));
+}
+
+// So that Producers do not all begin with the same partition.
+void PartitionTurns::begin() {
+  if (!has_begun_) current_ = random_seed();
+  has_begun_ = true;
+}
+
+// ---- The partitions -------------------------------------------------------------------------------------------------
+
+// A partition: its connections, and the threads that send to it.
+struct Router::Partition {
+  Partition(const std::string& url, const std::string& queue, const ProducerOptions& options, LayoutKeeper& keeper)
+      : connection(url, queue, options.connection, options.queue, options.durability),
+        copy(keeper, connection.endpoint(), 0),
+        first(connection, options.busy_wait, answered, &copy),
+        second_connection(connection, 0),
+        second(second_connection, options.busy_wait, answered, &copy) {}
+
+  // Idle consumers wait for wake-ups in partition 0 only. So the markers that sends leave in another one, for messages
+  // which are due earlier than all others there, are taken out and forwarded to partition 0.
+  Partition(const SharedConnection& home, unsigned number, std::chrono::microseconds busy_wait, LayoutKeeper& keeper)
+      : connection(home, number),
+        copy(keeper, connection.endpoint(), number),
+        first(connection, busy_wait, answered, &copy, true),
+        second_connection(home, number),
+        second(second_connection, busy_wait, answered, &copy, true) {}
+
+  // The group commit that the calling thread joins. Many threads that send at the same time use two, each with its
+  // own connection: while Redis executes what some of them have sent, the others wake and send again.
+  GroupCommit& commit() {
+    const int threads = first.threads();
+    const bool use_second = threads >= kThreadsOfFirst && threads > second.threads() && answered.batches > 0;
+    return use_second ? second : first;
+  }
+
+  SharedConnection connection;
+  LayoutCopy copy;
+  GroupCommit::Answered answered;
+  GroupCommit first;
+  SharedConnection second_connection;
+  GroupCommit second;
+};
+
+Router::Router(const std::string& url, const std::string& queue, const ProducerOptions& options,
+               FailureReporter& failures)
+    : busy_wait_(options.busy_wait),
+      name_crc_(store::name_crc(queue, options.queue.prefix)),
+      has_one_partition_(options.queue.go.bodies_under_dp),
+      home_(std::make_unique<Partition>(url, queue, options, keeper_)),
+      keeper_(queue, home_->connection.endpoint().key_options(),
+              [this](unsigned number, const auto& call) {
+                partition(number).connection.with_connection([&](redis::Connection& connection) { call(connection); });
+              }),
+      breaker_(failures) {}
+
+Router::~Router() {
+  breaker_.stop();
+  if (prober_interrupt_ != nullptr) prober_interrupt_->raise();
+  if (prober_.joinable()) prober_.join();
+}
+
+SharedConnection& Router::home() { return home_->connection; }
+
+Router::Partition& Router::partition(unsigned number) {
+  if (number == 0) return *home_;
+  const std::lock_guard lock(partitions_mutex_);
+  std::unique_ptr<Partition>& found = partitions_[number];
+  if (found == nullptr) found = std::make_unique<Partition>(home_->connection, number, busy_wait_, keeper_);
+  return *found;
+}
+
+std::string Router::server_of(unsigned number) { return partition(number).connection.endpoint().server(); }
+
+// The number of partitions that messages are sent to.
+unsigned Router::count() const { return has_one_partition_ ? 1 : keeper_.partitions(); }
+
+// The queue has the partitions that partition 0 tells. If that has lost its copy, messages go to partition 0 until
+// another client has restored it, and consumers serve that partition in any case. So a queue without partitions needs
+// no other server.
+std::optional<Failure> Router::read_first_layout() {
+  auto failure = redis::attempt([&] { read_copy(0); });
+  if (failure) {
+    if (!failure->is_connection() || has_one_partition_ || server_of(0).empty()) return failure;
+    static_cast<void>(redis::attempt([&] { read_copy(1); }));  // may be on another server
+    if (count() == 1) return failure;
+  }
+  knows_layout_ = true;
+  return std::nullopt;
+}
+
+void Router::read_copy(unsigned number) {
+  Partition& read = partition(number);
+  read.connection.with_connection([](redis::Connection&) {});  // which reads it when it verifies the queue
+  read.copy.remember_verified();
+}
+
+unsigned Router::named_by(const std::string& id) const {
+  return has_one_partition_ ? 0 : store::partition_of(id, name_crc_).value_or(0);
+}
+
+unsigned Router::partition_of(const std::string& id) {
+  return named_by(id) == 0 ? 0 : keeper_.partitions_of({id}).front();
+}
+
+SharedConnection& Router::connection_of(const std::string& id) {
+  const unsigned named = named_by(id);
+  return partition(named < keeper_.known().top ? named : 0).connection;
+}
+
+// ---- Calls by id ----------------------------------------------------------------------------------------------------
+
+std::string Router::cancel(const std::string& id) {
+  SharedConnection& connection = partition(partition_of(id)).connection;
+  return connection.ask([&](redis::Pipeline& pipeline) { return connection.store().cancel(pipeline, id); },
+                        [](const std::string& state) { return state != "unknown" && state != "unack"; });
+}
+
+std::string Router::reschedule(const std::string& id, const store::Due& due) {
+  const unsigned number = partition_of(id);
+  SharedConnection& connection = partition(number).connection;
+  const auto add = [&](redis::Pipeline& pipeline) {
+    RescheduleAnswer answers{connection.store().reschedule(pipeline, id, due), std::nullopt};
+    if (number > 0) answers.marker = connection.store().take_marker(pipeline);
+    return answers;
+  };
+  Rescheduled answer = connection.ask(add, [](const Rescheduled& done) { return done.outcome == "moved"; });
+  if (answer.marker) forward(number, {std::move(*answer.marker)});
+  return answer.outcome;
+}
+
+// ---- Sending --------------------------------------------------------------------------------------------------------
+
+// Messages of one request that go to the same partition.
+struct Router::Part {
+  SendRequest* whole;  // that it is a part of
+  bool spreads;        // to any partition; else to the one of the ids
+  unsigned partition = 0;
+  Slice slice{};
+  std::size_t bytes = 0;  // of payloads and headers
+  int moves = 0;          // to another partition
+  bool waits = false;     // it stays where it is, also if the server does not answer
+
+  bool has_room(std::size_t size) const {
+    return !spreads || (slice.messages.size() < store::kBatch && bytes + size <= kPartBytes);
+  }
+
+  bool may_move() const { return spreads && !waits; }
+
+  void add(PendingMessage& message) {
+    slice.messages.push_back(&message);
+    bytes += message.size();
+  }
+};
+
+void Router::send(std::vector<SendRequest>& requests) {
+  if (!knows_layout_) {
+    if (const auto failure = read_first_layout()) {
+      for (SendRequest& request : requests) fail(request, *failure);
+      return;
+    }
+  }
+  std::vector<Part> parts = parts_of(requests);
+  Parts next;
+  next.reserve(parts.size());
+  for (Part& part : parts) next.push_back(&part);
+  while (!next.empty()) next = send_round(std::move(next));
+}
+
+// Makes ids that name this partition: the only place that does. `replaces`: for all messages, else for those that have
+// none. If it fails, all is as before.
+std::optional<Failure> Router::give_ids(const std::vector<PendingMessage*>& messages, unsigned number,
+                                        bool replaces) const {
+  const auto gets_one = [&](const PendingMessage* message) { return replaces || message->id.empty(); };
+  const auto count = static_cast<std::size_t>(std::count_if(messages.begin(), messages.end(), gets_one));
+  if (count == 0) return std::nullopt;
+  std::vector<std::string> ids;
+  auto failure = redis::attempt([&] { ids = store::new_ids(count, {name_crc_, static_cast<std::uint8_t>(number)}); });
+  if (failure) return failure;
+  auto next = ids.begin();
+  for (PendingMessage* const message : messages) {
+    if (gets_one(message)) message->id = std::move(*next++);
+  }
+  return std::nullopt;
+}
+
+// Nothing of the request was sent. It gets ids, which the caller needs to repeat it.
+void Router::fail(SendRequest& request, Failure failure) const {
+  std::vector<PendingMessage*> messages;
+  for (PendingMessage& message : request.messages) messages.push_back(&message);
+  if (auto refused = give_ids(messages, 0, false)) failure = std::move(*refused);
+  request.fail(failure);
+}
+
+// Fails the requests that have an id whose partition cannot be told, and no others.
+std::vector<Router::Part> Router::parts_of(std::vector<SendRequest>& requests) {
+  std::vector<Part> parts;
+  parts.reserve(requests.size());
+  for (SendRequest& request : requests) {
+    const std::size_t before = parts.size();
+    auto failure = redis::attempt([&] { add_parts(request, parts); });
+    if (!failure) continue;
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(before), parts.end());
+    fail(request, std::move(*failure));
+  }
+  return parts;
+}
+
+void Router::add_parts(SendRequest& whole, std::vector<Part>& parts) {
+  const bool spreads_new = count() > 1;
+  const auto first = static_cast<std::ptrdiff_t>(parts.size());
+  for (PendingMessage& message : whole.messages) {
+    const bool is_new = message.terms->fresh;
+    const bool spreads = is_new && spreads_new;
+    const unsigned number = is_new ? 0 : partition_of(message.id);
+    const auto end = parts.rend() - first;
+    const auto latest = std::find_if(
+        parts.rbegin(), end, [&](const Part& part) { return part.spreads == spreads && part.partition == number; });
+    if (latest != end && latest->has_room(message.size())) {
+      latest->add(message);
+    } else {
+      parts.push_back({&whole, spreads, number});
+      parts.back().slice.bodies_first = whole.bodies_first;
+      parts.back().add(message);
+    }
+  }
+  for (auto part = parts.begin() + first; part != parts.end(); ++part) {
+    if (part->spreads) part->partition = choose(*part);
+    if (const auto failure = give_ids(part->slice.messages, part->partition, false)) redis::raise(*failure);
+  }
+}
+
+// Sends the parts once, to several servers at the same time if that is worth threads. One call at a time does so: if
+// several calls are under way, they keep all servers busy without, and more requests would only wait at the servers.
+// Returns the parts that go to another partition.
+Router::Parts Router::send_round(Parts parts) {
+  if (parts.size() == 1) return send_in_turn(parts);
+  const unsigned first = parts.front()->partition;
+  const auto turn_of = [first](const Part* part) { return (part->partition - first) % store::kMostPartitions; };
+  const auto is_before = [&](const Part* a, const Part* b) { return turn_of(a) < turn_of(b); };
+  if (!std::is_sorted(parts.begin(), parts.end(), is_before)) std::stable_sort(parts.begin(), parts.end(), is_before);
+  const bool one_request = parts.front()->whole == parts.back()->whole;  // send_async() sends several
+  if (!one_request) return send_in_turn(parts);
+  const std::vector<std::string> servers = servers_of(parts);
+  const std::set<std::string> with_thread = worth_threads(parts, servers);
+  if (with_thread.empty() || has_threads_.exchange(true)) return send_in_turn(parts);
+  const EndOfThreads end(has_threads_);
+  Parts here;
+  std::map<std::string, Parts> apart;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    (with_thread.count(servers[i]) > 0 ? apart[servers[i]] : here).push_back(parts[i]);
+  }
+  return send_in_threads(here, apart);
+}
+
+// `here`: what the calling thread sends. It also sends for the threads that the system refuses.
+Router::Parts Router::send_in_threads(const Parts& here, const std::map<std::string, Parts>& apart) {
+  std::vector<std::future<Parts>> threads;
+  std::vector<const Parts*> refused;
+  for (const auto& server : apart) {
+    const Parts& parts = server.second;
+    const auto failure = redis::attempt(
+        [&] { threads.push_back(std::async(std::launch::async, [this, &parts] { return send_in_turn(parts); })); });
+    if (failure) refused.push_back(&parts);
+  }
+  Parts moved = send_in_turn(here);
+  const auto add = [&](const Parts& more) { moved.insert(moved.end(), more.begin(), more.end()); };
+  for (const Parts* const parts : refused) add(send_in_turn(*parts));
+  for (auto& thread : threads) add(thread.get());
+  return moved;
+}
+
+// The server of each part. It is asked for once for each partition, so that the parts of one stay together while its
+// slot moves.
+std::vector<std::string> Router::servers_of(const Parts& parts) {
+  std::vector<std::string> servers;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool is_same = i > 0 && parts[i]->partition == parts[i - 1]->partition;
+    servers.push_back(is_same ? servers.back() : server_of(parts[i]->partition));
+  }
+  return servers;
+}
+
+// The servers that get enough of these parts to be worth a thread; less one for the calling thread, if it would have
+// nothing else to do.
+std::set<std::string> Router::worth_threads(const Parts& parts, const std::vector<std::string>& servers) {
+  struct Load {
+    std::size_t messages = 0;
+    std::size_t bytes = 0;
+  };
+  std::map<std::string, Load> loads;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    loads[servers[i]].messages += parts[i]->slice.messages.size();
+    loads[servers[i]].bytes += parts[i]->bytes;
+  }
+  std::set<std::string> worth;
+  for (const auto& [server, load] : loads) {
+    if (load.messages >= store::kBatch || load.bytes >= kPartBytes) worth.insert(server);
+  }
+  if (worth.size() == loads.size()) worth.erase(servers.front());
+  return worth;
+}
+
+// Sends to one partition after the other, in the order of the parts: threads that all began with the partitions of the
+// same server would meet there. Returns the parts that go to another partition.
+Router::Parts Router::send_in_turn(const Parts& parts) {
+  Parts moved;
+  for (auto next = parts.begin(); next != parts.end();) {
+    const unsigned number = (*next)->partition;
+    Parts together;
+    for (; next != parts.end() && (*next)->partition == number; ++next) {
+      (leave(**next) ? moved : together).push_back(*next);
+    }
+    send_together(number, together);
+    for (Part* const part : together) {
+      if (move(*part)) {
+        moved.push_back(part);
+      } else {
+        finish(*part);
+      }
+    }
+  }
+  return moved;
+}
+
+// Sends parts to this partition. The rest of a request that has failed is not sent.
+void Router::send_together(unsigned number, const Parts& parts) {
+  std::vector<Slice*> slices;
+  slices.reserve(parts.size());
+  const unsigned partitions = count();
+  bool may_leave = partitions > 1;
+  for (Part* const part : parts) {
+    if (has_failed(*part)) continue;
+    may_leave = may_leave && part->may_move();
+    slices.push_back(&part->slice);
+  }
+  if (slices.empty()) return;
+  std::vector<std::string> markers;
+  const auto failure = redis::attempt([&] {
+    Partition& to = partition(number);
+    may_leave = may_leave && !to.connection.endpoint().server().empty();  // there may be others
+    markers = to.commit().send(slices, may_leave ? GroupCommit::Elsewhere::yes : GroupCommit::Elsewhere::no);
+  });
+  if (failure) {  // nothing was sent
+    for (Slice* const slice : slices) slice->fail(*failure);
+  }
+  if (partitions > 1) turns_.go_on_from(number, partitions, [this](unsigned other) { return allows(other); });
+  if (!markers.empty()) forward(number, std::move(markers));
+}
+
+// The result of the part stays. A message whose id must not be sent again gets another one.
+void Router::finish(Part& part) {
+  if (!part.slice.failure) return;
+  const auto refused = give_ids(part.slice.messages, part.partition, false);
+  const std::lock_guard lock(failures_mutex_);
+  part.whole->fail(*part.slice.failure);
+  if (refused) part.whole->fail(*refused);
+}
+
+bool Router::has_failed(const Part& part) {
+  const std::lock_guard lock(failures_mutex_);
+  return part.whole->failure.has_value();
+}
+
+// ---- Partitions that fail -------------------------------------------------------------------------------------------
+
+bool Router::allows(unsigned number) { return breaker_.allows_all() || breaker_.allows(number, server_of(number)); }
+
+unsigned Router::choose(const Part& part) {
+  return turns_.choose(part.slice.messages.size(), count(), [this](unsigned number) { return allows(number); });
+}
+
+// If the circuit breaker no longer allows the partition of the part, because an earlier part has failed, gives the part
+// to a partition that is allowed. Returns whether it did.
+bool Router::leave(Part& part) {
+  if (breaker_.allows_all() || !part.may_move() || part.moves >= kMostMoves || has_failed(part)) return false;
+  if (allows(part.partition)) return false;
+  const unsigned next = choose(part);
+  if (!allows(next) || give_ids(part.slice.messages, next, true)) return false;
+  part.partition = next;
+  ++part.moves;
+  moved_ += part.slice.messages.size();
+  return true;
+}
+
+// If the part has failed, and nothing of it was or may have been stored, gives it to another partition. Returns whether
+// it did.
+bool Router::move(Part& part) {
+  const auto next = next_for(part);
+  if (!next) return false;
+  if (auto refused = give_ids(part.slice.messages, *next, true)) {
+    part.slice.failure = std::move(refused);
+    return false;
+  }
+  Slice again;
+  again.messages = std::move(part.slice.messages);
+  again.bodies_first = part.slice.bodies_first;
+  for (PendingMessage* const message : again.messages) message->outcome = SendOutcome::not_written;
+  part.slice = std::move(again);
+  part.partition = *next;
+  ++part.moves;
+  moved_ += part.slice.messages.size();
+  return true;
+}
+
+// The partition to which the part is moved; none: its result stays. Tells the circuit breaker of failures.
+std::optional<unsigned> Router::next_for(Part& part) {
+  if (!part.slice.failure || count() == 1 || has_failed(part)) return std::nullopt;
+  const Failure& failure = *part.slice.failure;
+  if (failure.is_access_denied()) {
+    if (part.partition == 0 || is_in_script(failure)) return std::nullopt;
+    if (has_prober()) breaker_.access_denied(part.partition, failure.text);
+    return part.spreads && !part.slice.is_executed() ? std::optional(0U) : std::nullopt;
+  }
+  if (!failure.is_connection()) return std::nullopt;
+  bool has_others = true;
+  if (failure.kind == Failure::Kind::slot_unavailable) {  // other partitions of the server can be used
+    if (has_prober()) breaker_.partition_failed(part.partition, failure.text);
+  } else {
+    has_others = server_failed(part.partition, failure.text);
+  }
+  if (!part.spreads || part.slice.may_be_written()) return std::nullopt;
+  const unsigned next = choose(part);
+  part.waits = !has_others || part.moves >= kMostMoves || !allows(next);
+  if (!part.waits || part.slice.withdrawn) return next;
+  return std::nullopt;
+}
+
+// Tells the circuit breaker. Returns false, and changes nothing, if no other server is known.
+bool Router::server_failed(unsigned number, const std::string& why) {
+  const std::string server = server_of(number);
+  if (server.empty() || !has_prober()) return false;
+  breaker_.server_failed(number, server, why);
+  return true;
+}
+
+// Whether there is a thread that probes. If the system refuses it, a circuit could not be closed again, so none is
+// opened; the next failure tries again.
+bool Router::has_prober() {
+  const std::lock_guard lock(prober_mutex_);
+  if (prober_.joinable()) return true;
+  const auto failure = redis::attempt([&] {
+    prober_interrupt_ = std::make_unique<Interrupt>();
+    prober_ = start_thread("probes of partitions", [this, &raised = *prober_interrupt_] {
+      const Interrupt::Scope scope(raised);
+      while (const auto circuit = breaker_.wait_for_probe()) breaker_.probed(*circuit, probe(*circuit));
+    });
+  });
+  return !failure;
+}
+
+// The first key exists, and the second one never does: so this is refused as the moves are while the slot migrates.
+Probe Router::probe(const CircuitBreaker::Circuit& circuit) {
+  bool has_moved = false;
+  const auto failure = redis::attempt([&] {
+    Endpoint& endpoint = partition(circuit.partition).connection.endpoint();
+    const std::string server = endpoint.server();
+    has_moved = !circuit.server.empty() && !server.empty() && server != circuit.server;
+    if (has_moved) return;  // another server has the partition by now
+    const auto connection = endpoint.connect();
+    redis::Pipeline pipeline(*connection);
+    pipeline.command("EXISTS").key(endpoint.keys().settings).key(endpoint.keys().staged, "probe");
+    pipeline.run();
+    pipeline.reply(0);
+  });
+  if (!failure) return Probe::succeeded;
+  return failure->kind == Failure::Kind::connection ? Probe::failed : Probe::refused;
+}
+
+// ---- Markers --------------------------------------------------------------------------------------------------------
+
+// Forwards the markers that were taken out of this partition, or leaves that to a thread which forwards already. One
+// thread forwards the markers of all, so that a server which does not answer holds up few threads. The others go on
+// sending, so it stops after some round trips, or it might never return. From its last one on another thread may begin,
+// so that no marker is left behind. One that is lost makes its message as late as the next poll.
+void Router::forward(unsigned number, std::vector<std::string> dues) {
+  std::unique_lock lock(markers_mutex_);
+  for (std::string& due : dues) markers_.emplace_back(number, std::move(due));
+  if (is_forwarding_) return;
+  for (int round = 1; !markers_.empty(); ++round) {
+    const auto markers = std::exchange(markers_, {});
+    is_forwarding_ = round < kMostForwards;
+    lock.unlock();
+    send_markers(markers);
+    if (round == kMostForwards) return;
+    lock.lock();
+    is_forwarding_ = false;
+  }
+}
+
+void Router::send_markers(const std::vector<std::pair<unsigned, std::string>>& markers) {
+  const auto failure = redis::attempt([&] {
+    if (!allows(0)) return;
+    home_->connection.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      for (const auto& [number, due] : markers) home_->connection.store().wake_for(pipeline, number, due);
+      pipeline.run();
+    });
+  });
+  if (failure && failure->is_connection()) server_failed(0, failure->text);
+}
+
+}  // namespace delayqueue
