@@ -172,7 +172,7 @@ TEST_CASE("circuit breaker: a failure that lasts or comes and goes is at most 10
   }
   CHECK(a.lines.count(Severity::warning) <= 5);
   CHECK(a.lines.count(Severity::warning) >= 2);  // of different texts
-  CHECK(a.lines.count(Severity::info) <= 10);  // with the warnings
+  CHECK(a.lines.count(Severity::info) <= 10);    // with the warnings
   CHECK(a.lines.count(Severity::info) > a.lines.count(Severity::warning));
   CHECK(a.lines.count(Severity::debug) > 20);  // with all others
 }

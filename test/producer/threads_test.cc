@@ -4,7 +4,6 @@
 #include "producer/group_commit.h"
 #include "support/proxy.h"
 #include "support/raw_server.h"
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
