@@ -217,6 +217,25 @@ TEST_CASE("restore: a TTL that is longer than Redis can add to its clock is cut"
   CHECK(scene.ttl_ms("a") > 8'000'000'000'000'000);
 }
 
+// A queue whose payloads are staged, for a user without the right to the command.
+Scene::Setup staging_without_right_to(const std::string& command) {
+  Scene::Setup setup;
+  setup.store.staged_bytes = 0;
+  setup.login.user = "limited";
+  setup.login.password = "secret";
+  test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+  return setup;
+}
+
+// Whether no staged payload outlives the time for which one waits for its script.
+bool staged_expire(Scene& scene) {
+  for (const std::string& key : scene.cmd({"KEYS", scene.keys().staged + "*"}).strings()) {
+    const auto left = scene.cmd({"PTTL", key}).integer;
+    if (left == -1 || milliseconds(left) > kStagedFor) return false;
+  }
+  return true;
+}
+
 TEST_CASE("restore: stores no body if a staged payload or a permission is missing; staged payloads expire") {
   // The staged payload gets the TTL of the body, by PEXPIRE, or loses its own, by PERSIST, before it is the body.
   const std::vector<std::pair<std::string, milliseconds>> cases = {{"set", 1h},     {"rename", 1h},   {"rename", 0ms},
@@ -224,24 +243,40 @@ TEST_CASE("restore: stores no body if a staged payload or a permission is missin
   for (const auto& [command, ttl] : cases) {
     CAPTURE(command);
     CAPTURE(ttl.count());
-    Scene::Setup setup;
-    setup.store.staged_bytes = 0;
-    setup.login.user = "limited";
-    setup.login.password = "secret";
-    test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
-    Scene scene(setup);
+    Scene scene(staging_without_right_to(command));
     const std::vector<RestoreRecord> all = {{scene.keep("a"), false, 0, 2, 1, ttl, "again", "body"}};
     const std::string text = test::refusal([&] { scene.run(&Store::restore, all); });
     CHECK_MESSAGE(text.find("see \"The smallest ACL rule\"") != std::string::npos, text);
     CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id("a")}) == 0);
     if (command == "set") CHECK(scene.changes().empty());
-    for (const std::string& key : scene.cmd({"KEYS", scene.keys().staged + "*"}).strings()) {
-      CHECK(!(scene.cmd({"PTTL", key}) == -1));
-    }
+    CHECK(staged_expire(scene));
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
     CHECK(scene.run(&Store::restore, all) == "1");
     CHECK((scene.ttl_ms("a") > 3'590'000) == (ttl > 0ms));
     CHECK((scene.ttl_ms("a") == -1) == (ttl == 0ms));
+  }
+  test::redis().cmd({"ACL", "DELUSER", "limited"});
+}
+
+TEST_CASE("restore: a message that Redis refuses to replace keeps its body; its staged payload expires") {
+  const std::vector<std::pair<std::string, milliseconds>> cases = {
+      {"rename", 1h}, {"rename", 0ms}, {"pexpire", 1h}, {"persist", 0ms}};
+  for (const auto& [command, ttl] : cases) {
+    CAPTURE(command);
+    CAPTURE(ttl.count());
+    Scene scene(staging_without_right_to(command));
+    const std::string body = scene.keys().bodies + scene.id(".p1");
+    const std::string before = scene.cmd({"GET", body}).text;
+    RestoreRecord record{scene.keep(".p1"), false, 0, 2, 1, ttl, "again", "body"};
+    record.replaces = true;
+    const std::string text = test::refusal([&] { scene.run(&Store::restore, {record}); });
+    CHECK_MESSAGE(text.find("see \"The smallest ACL rule\"") != std::string::npos, text);
+    CHECK(scene.cmd({"GET", body}) == before);
+    CHECK(staged_expire(scene));
+    test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
+    CHECK(scene.run(&Store::restore, {record}) == "R");
+    CHECK(scene.cmd({"GET", body}) == "body");
+    CHECK((scene.ttl_ms(".p1") > 3'590'000) == (ttl > 0ms));
   }
   test::redis().cmd({"ACL", "DELUSER", "limited"});
 }

@@ -127,7 +127,8 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     const std::string hints =
         "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, (?:0, 0|rank)";
     const std::string staged =
-        "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', bodies\\[i \\+ 1\\]";
+        "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', (?:bodies\\[i \\+ "
+        "1\\]|payload, )";
     const std::string reason = "redis\\.pcall\\('GETRANGE', paused";
     const std::string probe = "redis\\.pcall\\('HMGET', (?:count|attempts), probe";
     const std::string leased =
