@@ -44,7 +44,7 @@ others() {
 pipelines() { run --source-file='*/test/redis/pipeline_*'; }
 producer() { run --source-file='*/test/producer/*,*/test/faults/partitions_*'; }
 takes() {
-  run --source-file='*/test/consumer/shared_capacity_*,*/test/consumer/link_*,*/test/consumer/many_queues_*,*/test/consumer/wake_*'
+  run --source-file='*/test/consumer/plan_*,*/test/consumer/link_*,*/test/consumer/many_queues_*,*/test/consumer/wake_*'
 }
 model && others && pipelines && producer && takes || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
@@ -56,7 +56,7 @@ verdict() {
     by=pipelines
   elif [[ $script == lib/producer/* ]]; then
     by=producer
-  elif [[ $script =~ ^lib/consumer/(take_planner|prefetcher|body_fetcher|answer_times|prefetch_size|shared_capacity|round_trip|lane)\. ]]; then
+  elif [[ $script =~ ^lib/consumer/(plan|prefetcher|body_fetcher|answer_times|prefetch_size|consumer_loop|round_trip|lane)\. ]]; then
     by=takes
   elif model; then
     by=others

@@ -32,12 +32,22 @@ std::vector<InFlightPtr>& group_of(const InFlightMessage& delivery, BodyFetcher:
 }  // namespace
 
 void BodyFetcher::add(const std::vector<InFlightPtr>& taken, bool late) {
+  const auto is_redelivered = [](const InFlightPtr& delivery) { return delivery->message.attempt() > 1; };
+  may_have_redelivered_ = may_have_redelivered_ || std::any_of(taken.begin(), taken.end(), is_redelivered);
   if (large_.are_slow()) {
     single_.insert(single_.end(), taken.begin(), taken.end());
     return;
   }
   waiting_.insert(waiting_.end(), taken.begin(), taken.end());
   if (late) came_late_ += taken.size();
+}
+
+void BodyFetcher::describe(planning::LaneView& view) {
+  view.fetching = waiting_.size() + single_.size();
+  view.fetches_redelivered = may_have_redelivered_ && has_redelivered();
+  may_have_redelivered_ = view.fetches_redelivered || (may_have_redelivered_ && !lone_.empty());  // these may come back
+  view.has_to_fetch = has_to_fetch();
+  view.came_late = came_late_ == 0 ? 0 : std::min(came_late_, unrequested_last());
 }
 
 bool BodyFetcher::has_redelivered() const {
@@ -50,6 +60,13 @@ bool BodyFetcher::has_redelivered() const {
 std::size_t BodyFetcher::first_to_fetch() const {
   const auto waits = [](const InFlightPtr& delivery) { return !delivery->requested; };
   return static_cast<std::size_t>(std::find_if(waiting_.begin(), waiting_.end(), waits) - waiting_.begin());
+}
+
+// How many deliveries follow all those whose bodies are requested.
+std::size_t BodyFetcher::unrequested_last() const {
+  const auto is_requested = [](const InFlightPtr& delivery) { return delivery->requested; };
+  const auto requested = std::find_if(waiting_.rbegin(), waiting_.rend(), is_requested);
+  return static_cast<std::size_t>(requested - waiting_.rbegin());
 }
 
 void BodyFetcher::fetch(RoundTrip& round_trip) {
@@ -165,9 +182,7 @@ void BodyFetcher::set_contents(InFlightMessage& delivery, std::string body, cons
 }
 
 std::vector<InFlightPtr> BodyFetcher::abandon_late(std::size_t most) {
-  const auto is_requested = [](const InFlightPtr& delivery) { return delivery->requested; };
-  const auto unrequested = std::find_if(waiting_.rbegin(), waiting_.rend(), is_requested) - waiting_.rbegin();
-  const std::size_t count = std::min({most, std::exchange(came_late_, 0), static_cast<std::size_t>(unrequested)});
+  const std::size_t count = std::min({most, std::exchange(came_late_, 0), unrequested_last()});
   const auto first = waiting_.end() - static_cast<std::ptrdiff_t>(count);
   std::vector<InFlightPtr> late(std::make_move_iterator(first), std::make_move_iterator(waiting_.end()));
   waiting_.erase(first, waiting_.end());

@@ -9,6 +9,7 @@
 #include "consumer/answer_times.h"
 #include "consumer/delivery.h"
 #include "consumer/lone_fetch.h"
+#include "consumer/plan.h"
 #include "consumer/round_trip.h"
 #include "queue/endpoint.h"
 #include "store/moves.h"
@@ -79,9 +80,8 @@ class BodyFetcher {
   // `late`: the take that returned them had its answer late.
   void add(const std::vector<InFlightPtr>& taken, bool late);
 
-  // Without those of lone fetches, which keep no place from others.
-  std::size_t size() const { return waiting_.size() + single_.size(); }
-  bool has_redelivered() const;
+  // Writes what plan() has to know of it. Lone fetches are not in it: they keep no place from others.
+  void describe(planning::LaneView& view);
 
   // Whether there are deliveries whose bodies, or sizes, nothing has requested. fetch() adds the requests for them, or
   // for as many as one round trip may fetch.
@@ -109,7 +109,9 @@ class BodyFetcher {
     std::size_t count;
   };
 
+  bool has_redelivered() const;
   std::size_t first_to_fetch() const;
+  std::size_t unrequested_last() const;
   void request(RoundTrip& round_trip, std::size_t first, const std::vector<std::string>& ids, bool with_headers);
   void note_slow(const Bodies& bodies, Clock::duration took);
   std::size_t end_fetch(const Fetch& fetch);
@@ -139,7 +141,8 @@ class BodyFetcher {
   std::list<LoneFetch> abandoned_;         // cancelled; they end soon
   Clock::time_point lone_paused_until_{};  // after one failed without reading
   std::size_t most_together_ = 0;          // bytes of small bodies in one fetch; 0: as many as there may be
-  std::size_t came_late_ = 0;              // messages, since the last abandon_late()
+  bool may_have_redelivered_ = false;
+  std::size_t came_late_ = 0;     // messages, since the last abandon_late()
   double body_size_ = 32 * 1024;  // running average, with headers; begins high, so that the first fetches are small
 };
 

@@ -17,7 +17,8 @@ namespace {
 using run::Loop;
 using Clock = Lane::Clock;
 
-constexpr std::chrono::hours kIdle{1};  // the longest pause
+constexpr std::chrono::hours kIdle{1};      // the longest pause
+constexpr std::chrono::seconds kActive{1};  // a queue is active for so long after it had a message
 
 }  // namespace
 
@@ -31,8 +32,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> sub
       fetches_{std::move(callbacks.wake)},
       wakeup_connections_(queues_, options_, calls_),
       servers_(options_, stopping_, calls_),
-      takes_({weights_of(subscriptions), options_.concurrency, options_.prefetch, options_.strict_priority}, queues_,
-             lanes_, handlers_, servers_) {
+      turns_(weights_of(subscriptions), options_.strict_priority) {
   for (Subscription& one : subscriptions) {
     const std::string name = named(one.queue);
     try {
@@ -65,7 +65,6 @@ void ConsumerLoop::add_lane(ServedQueue& queue, unsigned partition) {
                                    registration_interval(options_.poll_interval, queues_.size()), handlers_,
                                    poison_runs_, fetches_);
   queue.lanes.push_back(&lane);
-  takes_.add_lane(lane);
   unstarted_.emplace_back();
   servers_.add(lane, common_reporter());
 }
@@ -121,34 +120,79 @@ Loop::Pause ConsumerLoop::step() {
   }
   wakeup_connections_.read();
   if (stopping_ && !wakeup_connections_.has_left()) begin_stop();
-  for (LaneServer& server : servers_) {
-    try {
-      tick(server);
-    } catch (const std::exception& e) {
-      if (Interrupt::is_raised_here()) throw;
-      if (!needs_no_connection(server)) server.fail(e);  // else the stop has ended the attempt
-    }
-  }
-  keep_workers();
+  for_each_server([this](LaneServer& server) { prepare(server); });
+  make_plan();
+  for_each_server([this](LaneServer& server) { tick(server); });
   report_connected();
   report_if_drained();
   return plan_pause();
 }
 
-// Sends a round trip of each purpose that may be started and has requests, then finishes the oldest, if its answers
-// have arrived. Nothing here waits, except to connect to the only server: the pause ends when the answers arrive.
-void ConsumerLoop::tick(LaneServer& server) {
+// The failure of one server does not keep the others from their part of a step.
+template <class Act>
+void ConsumerLoop::for_each_server(Act act) {
+  for (LaneServer& server : servers_) {
+    try {
+      act(server);
+    } catch (const std::exception& e) {
+      if (Interrupt::is_raised_here()) throw;
+      if (!needs_no_connection(server)) server.fail(e);  // else the stop has ended the attempt
+    }
+  }
+}
+
+// Nothing here waits, except to connect to the only server.
+void ConsumerLoop::prepare(LaneServer& server) {
   server.begin_step();
   if (server.lanes().empty()) return;
   // The pause after a failure. A handler that returns wakes the loop, but the next attempt is not made sooner.
   if (server.connection().pause().count() > 0) return;
   if (server.needs_connection() && !has_connection(server)) return;
+  server.set_ready();
+}
+
+planning::Snapshot ConsumerLoop::read_snapshot() {
+  const bool stopping = wakeup_connections_.has_left();
+  planning::Snapshot snapshot;
+  snapshot.limits = {options_.concurrency, options_.prefetch, poison_runs_.may_add()};
+  std::vector<run::WorkerLoad> loads;
+  handlers_.read_loads(loads);
+  const Clock::time_point active_since = Clock::now() - kActive;
+  for (ServedQueue& queue : queues_) {
+    snapshot.queues.push_back({queue.options.concurrency, loads[queue.line], std::exchange(queue.taken, 0),
+                               queue.taken_at > active_since, queue.handled_since_retry});
+  }
+  snapshot.lanes.resize(lanes_.size());
+  for (LaneServer& server : servers_) {
+    for (Lane* lane : server.lanes()) {
+      planning::LaneView& view = snapshot.lanes[lane->number()];
+      view = lane->view(server.is_ready() && server.may_settle());
+      view.server = server.number();
+      view.may_take = view.may_take && !stopping;
+      if (server.is_only()) view.came_late = 0;  // no other one got its places
+    }
+    snapshot.servers.push_back(server.view());
+  }
+  return snapshot;
+}
+
+void ConsumerLoop::make_plan() {
+  planning::Result result = planning::plan(read_snapshot(), turns_);
+  plan_ = std::move(result.plan);
+  turns_ = std::move(result.turns);
+  for (const ServedQueue& queue : queues_) handlers_.keep_one_free(plan_.keeps_one_free[queue.line], queue.line);
+}
+
+// Sends a round trip of each purpose that may be started and has requests, then finishes the oldest, if its answers
+// have arrived. Nothing here waits: the pause ends when the answers arrive.
+void ConsumerLoop::tick(LaneServer& server) {
+  if (!server.is_ready()) return;
+  if (!server.is_only()) {
+    for (Lane* lane : server.lanes()) lane->give_back_late(plan_.gives_back[lane->number()]);
+  }
   start_round_trips(server);
   server.finish_round_trip();
-  if (!server.is_only()) {
-    if (server.has_finished()) give_back_late(server);
-    servers_.part_from_moved(server);
-  }
+  if (!server.is_only()) servers_.part_from_moved(server);
   server.durability().advance();
 }
 
@@ -177,9 +221,9 @@ Loop::Pause ConsumerLoop::plan_pause() {
   Loop::Pause pause{std::chrono::nanoseconds(0), -1, true};
   Clock::time_point next = Clock::now() + kIdle;
   bool any_idle = false;
-  if (lanes_.size() > 1 || servers_.of(lanes_.front()).round_trips().empty()) takes_.read();
   for (LaneServer& server : servers_) {
     if (server.lanes().empty()) continue;
+    if (server.has_finished()) return Loop::Pause::zero();  // its answers are in the next plan
     if (server.durability().is_waiting()) {
       next = std::min(next, Clock::time_point(server.durability().due()));
       pause.fds.push_back(server.durability().fd());
@@ -190,7 +234,6 @@ Loop::Pause ConsumerLoop::plan_pause() {
       if (!plan_idle(server, next)) return Loop::Pause::zero();
       continue;
     }
-    if (server.has_finished()) return Loop::Pause::zero();
     next = std::min(next, Clock::time_point(server.connection().get().due()));
     for (const Lane* lane : server.lanes()) {
       // Then its places are free for the lanes of other servers.
@@ -202,7 +245,7 @@ Loop::Pause ConsumerLoop::plan_pause() {
   if (any_idle || lanes_.size() > 1) {
     if (!stopping_) {
       const Interrupt::Scope until(stop_began_);
-      wakeup_connections_.listen([this](const Lane& lane) { return takes_.is_quiet(lane); });
+      wakeup_connections_.listen(plan_.listens);
     }
     wakeup_connections_.add_fds(pause.fds);
   }
@@ -227,28 +270,22 @@ bool ConsumerLoop::plan_idle(LaneServer& server, Clock::time_point& next) {
       continue;
     }
     if (!lane->has_joined() || lane->is_urgent(stopping)) return false;
-    if (!stopping && lane->may_take() && lane->should_go_on(takes_.share_of(*lane))) return false;
     next = std::min(next, lane->next_due(stopping));
   }
-  return true;
+  return stopping || !plan_.goes_on[server.number()];
 }
 
 // ---- Round trips ----------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::start_round_trips(LaneServer& server) {
   const bool stopping = wakeup_connections_.has_left();
-  const bool one_at_a_time = server.is_one_at_a_time();
-  const RoundTrips& round_trips = server.round_trips();
-  if (!round_trips.may_start() || (one_at_a_time && !round_trips.empty())) return;
+  if (!server.may_start()) return;
   if (stopping) give_back_unstarted(server);
-  takes_.read();
-  const bool takes = server.may_take() || (server.may_overlap_takes() && takes_.wants_another(server));
+  const bool takes = plan_.starts[server.number()];
   if (takes) {
-    // Takes under way occupy places that they may not need.
-    const auto is_full = [&](const Lane& lane) { return !server.is_taking() && lane.room(takes_.share_of(lane)) == 0; };
-    for (Lane* lane : server.lanes()) lane->read_wakeups(stopping || is_full(*lane));
+    for (Lane* lane : server.lanes()) lane->read_wakeups(stopping || plan_.full[lane->number()]);
   }
-  if (one_at_a_time) return send(server, stopping ? kSettle : kSettleAndTake);
+  if (server.is_one_at_a_time()) return send(server, stopping ? kSettle : kSettleAndTake);
   if (server.may_settle()) send(server, kSettle);
   if (takes) send(server, kTake);
 }
@@ -257,13 +294,13 @@ void ConsumerLoop::start_round_trips(LaneServer& server) {
 // and pending2ready before ready2unack.
 void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
   const bool stopping = wakeup_connections_.has_left();
-  const bool overlapping = server.is_taking();
   RoundTrip& round_trip = server.start(purpose);
-  std::vector<Lane*> settlers, takers;
+  std::vector<Lane*> settlers;
+  std::vector<bool> may_take(lanes_.size(), false);
   for (Lane* lane : server.lanes()) {
     const Purpose own = lane->purpose_in(purpose, stopping);
     if (own.settle) settlers.push_back(lane);
-    if (own.take) takers.push_back(lane);
+    may_take[lane->number()] = own.take;
   }
   VerdictDurability::Verdicts verdicts;
   const std::string* stats = nullptr;
@@ -274,7 +311,16 @@ void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
     verdicts.emplace_back(&lane->queue().reporter.counters(), settled_count);
     stats = &lane->stats_key();
   }
-  if (!takers.empty()) takes_.add(round_trip, server, std::move(takers), overlapping);
+  for (Lane* lane : server.lanes()) {
+    if (!may_take[lane->number()]) continue;
+    round_trip.add_for(&lane->requests());
+    lane->add_fetch(round_trip);
+  }
+  for (const planning::Take& take : plan_.takes) {
+    if (!may_take[take.lane]) continue;
+    round_trip.add_for(&lanes_[take.lane].requests());
+    lanes_[take.lane].add_take(round_trip, take);
+  }
   for (Lane* lane : settlers) {
     round_trip.add_for(&lane->requests());
     lane->add_upkeep(round_trip, stopping);
@@ -311,21 +357,6 @@ void ConsumerLoop::collect_done() {
 void ConsumerLoop::give_back_unstarted(const LaneServer& server) {
   for (InFlightPtr& delivery : handlers_.take_back()) unstarted_[delivery->lane].push_back(std::move(delivery));
   for (Lane* lane : server.lanes()) lane->give_back(std::exchange(unstarted_[lane->number()], {}));
-}
-
-// What a server returns late may be more than all lanes together may hold, because others were given its places.
-void ConsumerLoop::give_back_late(const LaneServer& server) {
-  takes_.read();
-  std::size_t over = takes_.excess();
-  for (Lane* lane : server.lanes()) over -= lane->give_back_late(over);
-}
-
-// Keeps a worker free for each queue whose retry is due.
-void ConsumerLoop::keep_workers() {
-  for (const ServedQueue& queue : queues_) {
-    const auto keeps = [](const Lane* lane) { return lane->keeps_worker(); };
-    handlers_.keep_one_free(std::any_of(queue.lanes.begin(), queue.lanes.end(), keeps), queue.line);
-  }
 }
 
 // A queue is connected while requests of all its lanes succeed.

@@ -7,14 +7,15 @@
 #include "consumer/lane.h"
 #include "consumer/lane_server.h"
 #include "consumer/lane_servers.h"
+#include "consumer/plan.h"
 #include "consumer/poison_guard.h"
 #include "consumer/reporter.h"
 #include "consumer/round_trip.h"
 #include "consumer/served_queue.h"
-#include "consumer/take_planner.h"
 #include "consumer/wakeup_connections.h"
 #include "os/interrupt.h"
 #include "run/loop.h"
+#include "run/turns.h"
 
 #include <delayqueue/consumer.h>
 #include <delayqueue/metrics.h>
@@ -35,8 +36,8 @@ namespace delayqueue {
 // one while the loop works on the answers of another.
 //
 // Each partition of a queue is a Lane. All lanes of a server add their requests to the same round trips. They share the
-// workers, and a bound of the messages that the consumer holds: the free places are divided by weight among the queues
-// that have work; within a queue the lanes take turns.
+// workers, and a bound of the messages that the consumer holds. In each step plan() says what all of them take, and the
+// loop carries it out.
 //
 // One thread at a time uses it: that of start() or the first connection, then the loop's, then that of stop(). Any
 // thread may call stats(), metrics(), stop_taking() and is_stopping() at any time.
@@ -89,6 +90,11 @@ class ConsumerLoop {
  private:
   void add_lane(ServedQueue& queue, unsigned partition);
   void add_missing_lanes();
+  template <class Act>
+  void for_each_server(Act act);
+  void prepare(LaneServer& server);
+  planning::Snapshot read_snapshot();
+  void make_plan();
   void tick(LaneServer& server);
   bool has_connection(LaneServer& server);
   bool holds_nothing(const LaneServer& server) const;
@@ -103,9 +109,7 @@ class ConsumerLoop {
 
   Reporter& common_reporter();
   void collect_done();
-  void keep_workers();
   void give_back_unstarted(const LaneServer& server);
-  void give_back_late(const LaneServer& server);
   void report_connected();
   void report_if_drained();
 
@@ -125,7 +129,8 @@ class ConsumerLoop {
   WakeupConnections wakeup_connections_;
   std::vector<std::vector<InFlightPtr>> unstarted_;  // while stopping, of each lane: to be given back
   LaneServers servers_;                              // after the lanes, which their round trips refer to
-  TakePlanner takes_;
+  run::Turns turns_;                                 // of the queues, by the messages that they have taken
+  planning::Plan plan_;                              // of this step
 };
 
 }  // namespace delayqueue

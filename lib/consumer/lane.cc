@@ -15,10 +15,6 @@ namespace {
 // DeliveryHandler only.
 constexpr std::size_t kMostRenewed = 20 * store::kBatch;
 
-// Places that a lane with fast handlers has in its turn. If lanes took turns with each take, each partition would soon
-// have no leases left, and a message would cost Redis more: it converts a sorted set that grows beyond 128 members.
-constexpr std::size_t kTurn = 5 * store::kBatch;
-
 }  // namespace
 
 Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
@@ -36,8 +32,8 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
               {[this](auto fetched) { on_fetched(std::move(fetched)); },
                [this](const auto& delivery, auto reason) { on_unfetched(delivery, std::move(reason)); },
                [this](Severity severity, const auto& text) { partition_.log(severity, text); }}),
-      prefetcher_(queue.name, queue.line, number, queue.options.concurrency, queue.options.lease,
-                  queue.handled_since_retry, answers_, bodies_, poison_runs,
+      prefetcher_(queue.name, queue.line, number, queue.options.lease, queue.handled_since_retry, answers_, bodies_,
+                  poison_runs,
                   {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
                    [this](const auto& taken) { on_taken(taken); }}),
       prefetch_size_(queue.options.prefetch),
@@ -45,14 +41,6 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
       registration_(partition_, registers_every),
       copies_(partition_),
       health_(partition_) {}
-
-void Lane::use_turn(std::size_t places) {
-  used_places_ += places;
-  // With slow handlers a take has fewer places. A possible poison message must not wait for thousands of others.
-  if (places >= kLargeTake && !prefetcher_.retry_waits() && used_places_ < kTurn) return;
-  used_places_ = 0;
-  turn_ = ++queue().turns;
-}
 
 // ---- The connection and its failures --------------------------------------------------------------------------------
 
@@ -179,34 +167,52 @@ void Lane::read_copies(RoundTrip& round_trip) {
 // Messages that cannot be settled must not pile up here.
 bool Lane::has_backlog() const { return settler_.size() > kMostBatches * store::kBatch; }
 
-bool Lane::has_to_look() const { return timers_.is_due(Clock::now()) || prefetcher_.retry_is_due(); }
-
-bool Lane::moves_are_due() const {
+planning::LaneView Lane::view(bool settles) {
   const Clock::time_point now = Clock::now();
-  return timers_.promote_is_due(now) || timers_.reclaim_is_due(now);
+  planning::LaneView view;
+  view.queue = queue().line;
+  view.may_take = may_take();
+  view.works = works();
+  view.may_send =
+      view.works ? health_.purpose_in(kTake, false).take : settles && health_.purpose_in(kSettle, false).take;
+  view.turn = turn_;
+  view.used = used_places_;
+  view.prefetch = prefetch_size_.get();
+  view.round_trip_ms = 1000 * answers_.shortest().count();
+  view.late = answers_.is_late();
+  view.too_many_verdicts = has_backlog();
+  view.more_due = timers_.more_are_due();
+  view.promote_due = timers_.promote_is_due(now);
+  view.reclaim_due = timers_.reclaim_is_due(now);
+  view.renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
+  bodies_.describe(view);
+  wakeups_.describe(view);
+  prefetcher_.describe(view);
+  return view;
 }
 
-// pending2unack is the move and the take in one request; it takes nothing after an unack2retry that moved messages to
-// retry, so they do not share a round trip.
-void Lane::add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places) {
-  if (!copies_.may_take()) return;
-  const bool has_room = prefetcher_.room(share) > 0;  // whether this consumer can keep the watch
-  share.room = std::min(share.room, places);
-  const bool backlog = has_backlog();
-  const bool reclaims = add_reclaim(round_trip);
-  const bool promotes = timers_.promote_is_due(Clock::now());
-  if (promotes && !reclaims && !backlog && prefetcher_.takes_due(share)) {
-    prefetcher_.take_due(round_trip, partition_.moves, share, reporter().sink().wants_events(),
+void Lane::use_turn(const planning::Take& take) {
+  used_places_ += take.places;
+  if (!take.ends_turn) return;
+  used_places_ = 0;
+  turn_ = ++queue().turns;
+}
+
+void Lane::add_take(RoundTrip& round_trip, const planning::Take& take) {
+  use_turn(take);
+  if (take.reclaims) add_reclaim(round_trip);
+  if (take.promotes > 0) add_promote(round_trip, take);
+  if (take.due) {
+    prefetcher_.take_due(round_trip, partition_.moves, take, reporter().sink().wants_events(),
                          wakeups_.as_watcher(timers_.poll_interval()));
-    return timers_.promoting(Clock::now());
+    timers_.promoting(Clock::now());
+  } else {
+    prefetcher_.take(round_trip, partition_.moves, take);
   }
-  if (promotes) add_promote(round_trip, share, has_room);
-  if (!reclaims && !promotes && !prefetcher_.has_more(share)) return;
-  backlog ? prefetcher_.expect_more(store::kBatch) : prefetcher_.take(round_trip, partition_.moves, share);
-  if (share.has_others && share.room == 0 && (reclaims || promotes)) add_lengths(round_trip);
+  if (take.postpones) prefetcher_.expect_more(store::kBatch);
+  if (take.asks_lengths) add_lengths(round_trip);
 }
 
-// Other lanes have all places. Without a take, only the lengths of the lists tell whether this lane needs one.
 void Lane::add_lengths(RoundTrip& round_trip) {
   for (const std::string* list : {&partition_.keys().ready, &partition_.keys().retry}) {
     round_trip.expect(partition_.moves.length(round_trip.pipeline(), *list), [this](const auto& length) {
@@ -215,20 +221,16 @@ void Lane::add_lengths(RoundTrip& round_trip) {
   }
 }
 
-// Returns whether it was due.
-bool Lane::add_reclaim(RoundTrip& round_trip) {
+void Lane::add_reclaim(RoundTrip& round_trip) {
   const Clock::time_point now = Clock::now();
-  const bool renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
-  if (!renewed || !timers_.reclaim_is_due(now)) return false;
   const auto answer = partition_.moves.unack2retry(round_trip.pipeline(), timers_.reclaims_only_backoffs(now));
   round_trip.expect(answer, [this](const auto& reclaimed) { on_reclaimed(reclaimed.get()); });
   timers_.reclaiming(now);
-  return true;
 }
 
-void Lane::add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has_room) {
-  const auto next_call = has_room ? std::optional(timers_.poll_interval()) : std::nullopt;
-  for (std::size_t i = 0; i < prefetcher_.batches(share); ++i) {
+void Lane::add_promote(RoundTrip& round_trip, const planning::Take& take) {
+  const auto next_call = take.keeps_watch ? std::optional(timers_.poll_interval()) : std::nullopt;
+  for (std::size_t i = 0; i < take.promotes; ++i) {
     const auto answer = partition_.moves.pending2ready(round_trip.pipeline(), reporter().sink().wants_events(),
                                                        wakeups_.as_watcher(next_call));
     round_trip.expect(answer, [this](const auto& moved) {
@@ -267,7 +269,9 @@ void Lane::on_taken(const Prefetcher::Taken& taken) {
     settler_.add(delivery);  // the Settler removes it from unack
   }
   reporter().taken(taken);
-  taken_ += taken.deliveries.size();
+  if (taken.deliveries.empty()) return;
+  queue().taken += taken.deliveries.size();
+  queue().taken_at = Clock::now();
 }
 
 void Lane::read_wakeups(bool full) {
@@ -362,12 +366,10 @@ void Lane::give_back(std::vector<InFlightPtr> unstarted) {
   release(std::move(unstarted));
 }
 
-std::size_t Lane::give_back_late(std::size_t most) {
+void Lane::give_back_late(std::size_t most) {
   std::vector<InFlightPtr> late = bodies_.abandon_late(most);
   prefetcher_.forget(late);
-  const std::size_t count = late.size();
   release(std::move(late));
-  return count;
 }
 
 void Lane::release(std::vector<InFlightPtr> unstarted) {

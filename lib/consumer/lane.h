@@ -10,6 +10,7 @@
 #include "consumer/lease_keeper.h"
 #include "consumer/maintenance.h"
 #include "consumer/partition_copies.h"
+#include "consumer/plan.h"
 #include "consumer/poison_guard.h"
 #include "consumer/prefetch_size.h"
 #include "consumer/prefetcher.h"
@@ -22,7 +23,6 @@
 #include "consumer/timers.h"
 #include "consumer/wakeup_listener.h"
 #include "consumer/wakeups.h"
-#include "consumer/worker_share.h"
 #include "queue/endpoint.h"
 #include "store/moves.h"
 
@@ -56,12 +56,6 @@ class Lane {
   unsigned partition() const { return partition_.number; }
   std::size_t number() const { return number_; }
 
-  // Whose turn it is among the lanes of a queue: a lane that has taken for so many places goes behind the others, at
-  // once or after some further takes.
-  void use_turn(std::size_t places);
-  bool precedes(const Lane& other) const {
-    return turn_ != other.turn_ ? turn_ < other.turn_ : partition() < other.partition();
-  }
   Endpoint& endpoint() { return partition_.endpoint; }
   const std::string& wake_key() const { return partition_.keys().wake; }
   const std::string& wakes_key() const { return partition_.keys().wakes; }  // of partition 0
@@ -101,11 +95,11 @@ class Lane {
 
   // Adds verdicts and lease renewals, or add_join(). Returns the number of verdicts.
   std::size_t add_settling(RoundTrip& round_trip);
-  // add_fetch() adds the fetch of bodies; add_take() the moves that are due, and a take of at most `places` messages.
+  // add_fetch() adds the fetch of bodies; add_take() what plan() says.
   void add_fetch(RoundTrip& round_trip) { bodies_.fetch(round_trip); }
   void advance_lone_fetches() { bodies_.advance_lone(works()); }
   void end_lone_fetches() { bodies_.end_lone(); }
-  void add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places);
+  void add_take(RoundTrip& round_trip, const planning::Take& take);
   // Adds wake-ups, maintenance, events, and the entry in the registry of consumers.
   void add_upkeep(RoundTrip& round_trip, bool stopping);
   // Adds the removal of that entry, unless messages are held that may be delivered again.
@@ -121,34 +115,14 @@ class Lane {
 
   // ---- Taking messages.
 
-  // Whether a take may return something, as far as is known. See Prefetcher.
-  bool has_more(const WorkerShare& share) const { return has_work(share) && !has_backlog(); }
-  // Like has_more(), but also while many verdicts wait to be sent, which delays its next take.
-  bool has_work(const WorkerShare& share) const { return prefetcher_.has_more(share) || timers_.more_are_due(); }
-  bool should_go_on(const WorkerShare& share) const { return prefetcher_.should_go_on(share); }
-  bool can_take(const WorkerShare& share) const { return prefetcher_.can_take(share); }
-  bool more_ready() const { return prefetcher_.more_ready(); }
-  std::size_t expected() const { return prefetcher_.expected(); }
-  std::size_t room(const WorkerShare& share) const { return prefetcher_.room(share); }
-  std::size_t most_taken(const WorkerShare& share) const { return prefetcher_.most_taken(share); }
-  const Prefetcher& prefetcher() const { return prefetcher_; }
-  const BodyFetcher& bodies() const { return bodies_; }
+  // What plan() has to know of it. `settles`: a round trip that settles may begin now.
+  planning::LaneView view(bool settles);
   const AnswerTimes& answers() const { return answers_; }
-  double prefetch() const { return prefetch_size_.get(); }
-  // Whether its moves are due, after which a take may return something.
-  bool moves_are_due() const;
-  // Whether it must not wait for places: by time its moves are due, or retry has to get its share.
-  bool has_to_look() const;
-  // Whether one worker must be kept free for its retry. Not while it cannot take messages.
-  bool keeps_worker() const { return prefetcher_.retry_is_due() && works() && may_take(); }
-  // Messages taken since the last call.
-  std::size_t exchange_taken() { return std::exchange(taken_, 0); }
 
   // Sets the time between two polls.
   void poll_every(milliseconds interval) { timers_.poll_every(interval); }
   // The WakeupListener has received a marker for this lane.
   void wake(const WakeupListener::Marker& marker) { wakeups_.receive(marker); }
-  bool is_woken() const { return wakeups_.has_received(); }
   // Reads what it has received since the last call. `full`: it can take no more, or takes none because it stops.
   void read_wakeups(bool full);
   // A marker arrived that this consumer cannot use.
@@ -168,8 +142,8 @@ class Lane {
   // Gives back deliveries whose handlers have not begun, and those that wait for their bodies, as if they had never
   // been taken.
   void give_back(std::vector<InFlightPtr> unstarted);
-  // Gives back at most so many messages that came too late, after other queues got their places. Returns their number.
-  std::size_t give_back_late(std::size_t most);
+  // Gives back at most so many messages that came too late, after other queues got their places.
+  void give_back_late(std::size_t most);
   // While the consumer stops: whether nothing is left to settle.
   bool is_drained() const;
 
@@ -182,8 +156,9 @@ class Lane {
   ConsumerActivity activity() const;
   void release(std::vector<InFlightPtr> unstarted);
   void let_go(const BodyFetcher::Fetched& fetched);
-  bool add_reclaim(RoundTrip& round_trip);
-  void add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has_room);
+  void use_turn(const planning::Take& take);
+  void add_reclaim(RoundTrip& round_trip);
+  void add_promote(RoundTrip& round_trip, const planning::Take& take);
   void add_lengths(RoundTrip& round_trip);
   void read_copies(RoundTrip& round_trip);
 
@@ -212,7 +187,6 @@ class Lane {
   PartitionCopies copies_;
   LaneHealth health_;
   bool registers_ = false;       // the queue has to be added to the set of known queues
-  std::size_t taken_ = 0;        // messages, since exchange_taken()
   std::uint64_t turn_ = 0;       // of ServedQueue::turns
   std::size_t used_places_ = 0;  // in this turn
 };

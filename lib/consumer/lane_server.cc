@@ -113,9 +113,8 @@ void LaneServer::disconnect() {
 
 bool LaneServer::is_one_at_a_time() const { return stopping_ || !connection_.works() || connection_.get().has_moved(); }
 
-bool LaneServer::may_start(bool Purpose::*purpose, std::size_t most) const {
-  return round_trips_.empty() ||
-         (round_trips_.may_start() && round_trips_.count(purpose) < most && !is_one_at_a_time());
+planning::ServerView LaneServer::view() const {
+  return {!lanes_.empty() && connection_.is_open(), ready_ && may_start(), round_trips_.count(&Purpose::take)};
 }
 
 void LaneServer::send(RoundTrip& round_trip, VerdictDurability::Verdicts verdicts, const std::string* stats) {

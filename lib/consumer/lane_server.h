@@ -5,6 +5,7 @@
 #include "consumer/background_call.h"
 #include "consumer/consumer_connection.h"
 #include "consumer/lane.h"
+#include "consumer/plan.h"
 #include "consumer/reporter.h"
 #include "consumer/round_trip.h"
 #include "consumer/verdict_durability.h"
@@ -13,6 +14,7 @@
 #include <delayqueue/consumer.h>
 
 #include <atomic>
+#include <cstddef>
 #include <exception>
 #include <optional>
 #include <string>
@@ -22,14 +24,20 @@ namespace delayqueue {
 
 class LaneServer {
  public:
-  // `calls`: to connect in other threads; null: the only server. `stopping`: whether the consumer stops.
-  LaneServer(Endpoint& endpoint, const ConsumerOptions& options, Reporter& reporter, const std::atomic<bool>& stopping,
-             BackgroundCalls* calls)
-      : stopping_(stopping), durability_(options.durability, reporter), connection_(endpoint, durability_, reporter) {
+  // `number`: of the server, among those of the consumer. `calls`: to connect in other threads; null: the only server.
+  // `stopping`: whether the consumer stops.
+  LaneServer(std::size_t number, Endpoint& endpoint, const ConsumerOptions& options, Reporter& reporter,
+             const std::atomic<bool>& stopping, BackgroundCalls* calls)
+      : number_(number),
+        stopping_(stopping),
+        durability_(options.durability, reporter),
+        connection_(endpoint, durability_, reporter) {
     if (calls != nullptr) opening_.emplace(*calls);
   }
   LaneServer(const LaneServer&) = delete;
   LaneServer& operator=(const LaneServer&) = delete;
+
+  std::size_t number() const { return number_; }
 
   // ---- Its lanes.
 
@@ -86,11 +94,9 @@ class LaneServer {
   // stopping, so that all messages that were taken are known here when they are given back.
   bool is_one_at_a_time() const;
 
-  // Whether a round trip that settles may be started; one that takes; and one that takes while others do.
-  bool may_settle() const { return may_start(&Purpose::settle, 1); }
-  bool may_take() const { return may_start(&Purpose::take, 1); }
-  bool may_overlap_takes() const { return may_start(&Purpose::take, kMostTakes); }
-  bool is_taking() const { return round_trips_.count(&Purpose::take) > 0; }
+  // Whether a round trip may be started; and one that settles.
+  bool may_start() const { return round_trips_.may_start() && (round_trips_.empty() || !is_one_at_a_time()); }
+  bool may_settle() const { return may_start() && round_trips_.count(&Purpose::settle) == 0; }
 
   // Begins a round trip, to which requests can then be added. send() sends it, or drops it if it has none. `verdicts`:
   // those in it; `stats`: the key of one of their queues.
@@ -100,8 +106,16 @@ class LaneServer {
   // Finishes the oldest round trip, if all its answers have arrived.
   void finish_round_trip();
 
-  // Whether a round trip has finished in this step.
-  void begin_step() { finished_ = false; }
+  // ---- In one step.
+
+  // What plan() has to know of it.
+  planning::ServerView view() const;
+
+  void begin_step() { ready_ = finished_ = false; }
+  // It has lanes and a connection, and no pause after a failure.
+  void set_ready() { ready_ = true; }
+  bool is_ready() const { return ready_; }
+  // Whether a round trip has finished.
   bool has_finished() const { return finished_; }
 
   VerdictDurability& durability() { return durability_; }
@@ -110,16 +124,17 @@ class LaneServer {
   bool is_idle() const { return round_trips_.empty() && durability_.is_idle(); }
 
  private:
-  bool may_start(bool Purpose::*purpose, std::size_t most) const;
   void use(ConsumerConnection::Made made);
   void check_renewals() const;
   void leave_registries();
 
+  const std::size_t number_;
   const std::atomic<bool>& stopping_;
   VerdictDurability durability_;
   ConsumerConnection connection_;
   std::vector<Lane*> lanes_;
   std::optional<BackgroundCall<ConsumerConnection::Made>> opening_;  // makes the next connection
+  bool ready_ = false;
   bool finished_ = false;
   bool redirected_ = false;
   RoundTrips round_trips_;  // last: what they drop goes to the lanes

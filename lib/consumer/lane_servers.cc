@@ -19,7 +19,8 @@ void LaneServers::add(Lane& lane, Reporter& reporter) {
   const bool is_first = servers_.empty();
   if (is_first || lane.endpoint().is_cluster()) {
     if (servers_.size() == 1) servers_.front().add_others(calls_);
-    servers_.emplace_back(lane.endpoint(), options_, reporter, stopping_, is_first ? nullptr : &calls_);
+    servers_.emplace_back(servers_.size(), lane.endpoint(), options_, reporter, stopping_,
+                          is_first ? nullptr : &calls_);
   }
   servers_.back().add(lane);
   of_lane_.push_back(&servers_.back());

@@ -15,9 +15,6 @@ using store::kBatch;
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-// One of so many messages taken is for retry.
-constexpr std::size_t kRetryShare = 8;
-
 // Places that a lane with fast handlers has in its turn. If lanes took turns with each take, each partition would soon
 // have no leases left, and a message would cost Redis more: it converts a sorted set that grows beyond 128 members.
 constexpr std::size_t kTurn = 5 * kBatch;

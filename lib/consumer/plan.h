@@ -3,8 +3,8 @@
 // given back.
 //
 // plan() is a pure function of a snapshot and of the turns of the queues: it reads no clock, does no I/O, and calls
-// nothing that its caller passes. Time is in the snapshot, as flags and numbers. The loop that carries a plan out decides
-// nothing more.
+// nothing that its caller passes. Time is in the snapshot, as flags and numbers. The loop, the lanes and the workers
+// carry the plan out, and decide nothing more.
 //
 // A place is for a message that the consumer holds: its handler runs, or it waits for its body or for a worker. A claim
 // is on an idle worker: of a message that waits for its body, or of one that a take may return from retry.
@@ -19,6 +19,9 @@
 #include <vector>
 
 namespace delayqueue::planning {
+
+// One of so many messages taken is for retry.
+inline constexpr std::size_t kRetryShare = 8;
 
 // ---- The snapshot ---------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,7 @@ bool has(const std::vector<InFlightPtr>& deliveries, const InFlightPtr& one) {
 
 }  // namespace
 
-bool PoisonRuns::may_add(const void* guard) const {
-  if (expected_by_ != nullptr && expected_by_ != guard) return false;
+bool PoisonRuns::may_add() const {
   return std::all_of(running_.begin(), running_.end(),
                      [](const Running& one) { return one.delivery->runs_longer_than(one.lease); });
 }
@@ -26,11 +25,12 @@ void PoisonRuns::forget(const std::vector<InFlightPtr>& done) {
   running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
 }
 
-void PoisonGuard::plan(store::TakeLimits& limits) const {
-  limits.poison_max = !scanning_ && may_take() ? 1 : 0;
-  if (!scanning_ || limits.retry_max == 0) return;
-  limits.total = std::min(limits.total, store::kBatch / 4);
-  limits.poison_skip = std::min(left_, store::kBatch - limits.total);
+void PoisonGuard::describe(planning::LaneView& view) const {
+  view.expects_poison = runs_.expects_one(this);
+  view.resting = rescan_at_ && Clock::now() < *rescan_at_;
+  view.scanning = scanning_;
+  view.owes_poison = owed_;
+  view.to_skip = left_;
 }
 
 // Possible poison messages that are met for the first time get a pause, because most leave retry soon. After it one

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "consumer/delivery.h"
+#include "consumer/plan.h"
 #include "store/moves.h"
 
 #include <chrono>
@@ -19,9 +20,10 @@ namespace delayqueue {
 // The possible poison messages that run in one consumer. The guards of its queues share it.
 class PoisonRuns {
  public:
-  // Whether another one may run beside those that run already: each has run for a lease of its queue, and no take of
-  // another guard may return one.
-  bool may_add(const void* guard) const;
+  // Whether another one may run beside those that run already: each has run for a lease of its queue.
+  bool may_add() const;
+  // And no take of another guard may return one.
+  bool may_add(const void* guard) const { return (expected_by_ == nullptr || expected_by_ == guard) && may_add(); }
 
   // `lease`: of its queue.
   void add(const InFlightPtr& delivery, milliseconds lease) { running_.push_back({delivery, lease}); }
@@ -31,6 +33,7 @@ class PoisonRuns {
 
   // A take of this guard may return one, until expect_none().
   void expect_one(const void* guard) { expected_by_ = guard; }
+  bool expects_one(const void* guard) const { return expected_by_ == guard; }
   void expect_none(const void* guard) {
     if (expected_by_ == guard) expected_by_ = nullptr;
   }
@@ -65,11 +68,8 @@ class PoisonGuard {
     return may_hide_others_ && blocks_retry() ? *rescan_at_ : Clock::time_point::max();
   }
 
-  // Whether another take is to follow at once.
-  bool should_rescan() const { return scanning_ || (owed_ && may_take()); }
-
-  // Sets how many possible poison messages a take is for, and how many it passes over.
-  void plan(store::TakeLimits& limits) const;
+  // Writes what plan() has to know of it.
+  void describe(planning::LaneView& view) const;
 
   // A take with these limits was sent. Until it is answered or dropped, no other guard takes possible poison.
   void sent(const store::TakeLimits& limits) {

@@ -12,6 +12,7 @@
 
 #include <delayqueue/consumer.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -50,6 +51,9 @@ struct ServedQueue {
 
   // Handlers of the consumer that have returned since a message of this queue was taken from retry.
   std::size_t handled_since_retry = 0;
+
+  std::size_t taken = 0;                             // messages, since the last plan
+  std::chrono::steady_clock::time_point taken_at{};  // when it last had a message
 
   LargeBodies large_bodies{};
 

@@ -64,7 +64,7 @@ class Timers {
 
   // pending2ready or pending2unack: at the latest a poll_interval after the last time; and always while the last one
   // moved a full batch, because more messages may be due.
-  bool promote_is_due(Time now) const { return more_due_ || now >= promote_; }
+  bool promote_is_due(Time now) const { return now >= promote_; }
   bool more_are_due() const { return more_due_; }
   void set_more_due(bool more) { more_due_ = more; }
   void promoting(Time now) { promote_ = now + poll_interval_; }
@@ -85,7 +85,6 @@ class Timers {
   void checking_overrun(Time now) { overrun_ = now + std::max(processing_timeout_ / 10, milliseconds(1)); }
   Time next_overrun_check() const { return overrun_; }
 
-  bool is_due(Time now) const { return now >= std::min(promote_, reclaim_); }
   Time next() const { return more_due_ ? Time() : std::min(promote_, reclaim_); }
 
  private:

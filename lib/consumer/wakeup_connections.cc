@@ -64,7 +64,7 @@ void WakeupConnections::read(ServedQueue& queue, const WakeupListener::Marker& m
 }
 
 // Begins to wait for wake-ups.
-void WakeupConnections::listen(const IsQuiet& is_quiet) {
+void WakeupConnections::listen(const std::vector<bool>& listens) {
   const milliseconds interval = options_.poll_interval;
   for (Connection& one : connections_) {
     if (one.enabled && one.listener.may_begin(Clock::now())) {
@@ -72,15 +72,15 @@ void WakeupConnections::listen(const IsQuiet& is_quiet) {
       bool all = true;
       for (const ServedQueue* queue : one.queues) {
         const Lane& home = *queue->lanes[0];
-        const auto quiet = [&](const Lane* lane) { return is_quiet(*lane); };
-        if (is_quiet(home)) keys.push_back(home.wake_key());
+        const auto is_quiet = [&](const Lane* lane) { return listens[lane->number()]; };
+        if (is_quiet(&home)) keys.push_back(home.wake_key());
         // Also without partitions: a sender may know of them first.
-        const bool any = std::any_of(queue->lanes.begin(), queue->lanes.end(), quiet);
+        const bool any = std::any_of(queue->lanes.begin(), queue->lanes.end(), is_quiet);
         if (any && queue->layout.may_have_partitions()) {
           keys.push_back(home.wakes_key());
           emptied.push_back(home.wakes_key());
         }
-        all = all && is_quiet(home);  // then both keys are there
+        all = all && is_quiet(&home);  // then both keys are there
       }
       if (!keys.empty()) one.listener.begin(keys, all, emptied);
     }

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <vector>
 
 namespace delayqueue {
@@ -21,9 +20,6 @@ namespace delayqueue {
 // wake-ups be polled more often.
 class WakeupConnections {
  public:
-  // See TakePlanner::is_quiet().
-  using IsQuiet = std::function<bool(const Lane& lane)>;
-
   // `queues`: all queues of the consumer, also those that are added later.
   WakeupConnections(const std::deque<ServedQueue>& queues, const ConsumerOptions& options, BackgroundCalls& calls)
       : queues_(queues), options_(options), calls_(calls) {}
@@ -37,8 +33,8 @@ class WakeupConnections {
   // Passes on what was received since the last call.
   void read();
 
-  // Begins to wait for wake-ups, and sets how often the lanes poll.
-  void listen(const IsQuiet& is_quiet);
+  // Begins to wait for the wake-ups of these lanes, by their numbers, and sets how often the lanes poll.
+  void listen(const std::vector<bool>& listens);
 
   // Adds the file descriptors for poll() of those that wait.
   void add_fds(std::vector<int>& fds) const;

@@ -2,6 +2,7 @@
 // consumer's thread only.
 #pragma once
 
+#include "consumer/plan.h"
 #include "consumer/round_trip.h"
 #include "consumer/served_partition.h"
 #include "consumer/wakeup_listener.h"
@@ -20,7 +21,11 @@ class Wakeups {
   // The WakeupListener has received a marker for this partition.
   void receive(const WakeupListener::Marker& marker);
 
-  bool has_received() const { return received_.has_value(); }
+  // Writes what plan() has to know of it.
+  void describe(planning::LaneView& view) const {
+    view.woken = received_.has_value();
+    view.woken_for_ready = received_ && received_->ready;
+  }
 
   // Returns what was received since the last call. If there is something, there may be messages that are due now.
   // Call it also if there is nothing. `full`: this consumer can take no more; `more_ready`: it left messages behind.

@@ -1,18 +1,9 @@
 // plan(): the rules by which the lanes of a consumer take messages, each on a small snapshot; and what holds for every
 // plan, on random snapshots.
+#include "support/test.h"
+
 #include "consumer/plan.h"
-
 #include "store/scripts.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <numeric>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "support/seeds.h"
 

@@ -10,11 +10,27 @@ using Clock = PoisonGuard::Clock;
 using store::TakeLimits;
 using store::Taken;
 
-TakeLimits planned(const PoisonGuard& guard) {
-  TakeLimits limits{100, 0, 4};
-  guard.plan(limits);
-  return limits;
+// The plan of a lane with this guard, which has four free workers. `takes`: it may take now.
+planning::Plan plan_with(const PoisonGuard& guard, bool takes) {
+  planning::Snapshot snapshot;
+  snapshot.limits = {4, 0, guard.may_take()};
+  snapshot.queues.resize(1);
+  snapshot.queues[0].limit = snapshot.queues[0].load.idle = 4;
+  snapshot.servers.resize(1);
+  planning::LaneView& lane = snapshot.lanes.emplace_back();
+  lane.retry_left = 300;
+  lane.may_send = takes;
+  guard.describe(lane);
+  return planning::plan(snapshot, run::Turns({1})).plan;
 }
+
+TakeLimits planned(const PoisonGuard& guard) {
+  const std::vector<planning::Take> takes = plan_with(guard, true).takes;
+  return takes.empty() ? TakeLimits{0, 0, 0, 0} : takes[0].first;
+}
+
+// Whether another take is to follow at once.
+bool goes_on(const PoisonGuard& guard) { return plan_with(guard, false).goes_on[0]; }
 
 // Reads the answer of a take with the planned limits: the possible poison messages it took, how many further ones
 // it found, and how many messages it left in retry.
@@ -38,10 +54,10 @@ InFlightPtr scan_retry(PoisonGuard& guard) {
   CHECK(guard.blocks_retry());
   CHECK(guard.rescan_due() <= Clock::now() + 100ms);
   REQUIRE(test::eventually([&] { return !guard.blocks_retry(); }));
-  CHECK_FALSE(guard.should_rescan());
+  CHECK_FALSE(goes_on(guard));
   take(guard, {}, 1, 300);
   for (std::size_t left = 300; left > 0;) {
-    REQUIRE(guard.should_rescan());
+    REQUIRE(goes_on(guard));
     const TakeLimits limits = planned(guard);
     CHECK(limits.poison_max == 0);
     CHECK(limits.poison_skip > 0);
@@ -50,7 +66,7 @@ InFlightPtr scan_retry(PoisonGuard& guard) {
     left -= limits.poison_skip;
     take(guard, {}, left > 0 ? limits.poison_skip + 1 : limits.poison_skip, 300);
   }
-  CHECK_FALSE(guard.should_rescan());
+  CHECK_FALSE(goes_on(guard));
   CHECK(guard.blocks_retry());
   return one;
 }
@@ -92,11 +108,11 @@ TEST_CASE("poison guard: a message handled during the scan is followed by the ne
   PoisonGuard guard(1h, runs);
   const InFlightPtr one = scan_retry(guard);
   guard.forget({one});
-  CHECK(guard.should_rescan());
+  CHECK(goes_on(guard));
   CHECK_FALSE(guard.blocks_retry());
   CHECK(planned(guard).poison_max == 1);
   take(guard, {delivery("b")}, 1, 299);
-  CHECK_FALSE(guard.should_rescan());
+  CHECK_FALSE(goes_on(guard));
 }
 
 TEST_CASE("poison guard: a paused queue ends the scan, and so does an empty one") {
@@ -105,9 +121,9 @@ TEST_CASE("poison guard: a paused queue ends the scan, and so does an empty one"
   take(guard, {delivery("a")}, 1, 300);
   REQUIRE(test::eventually([&] { return !guard.blocks_retry(); }));
   take(guard, {}, 1, 300);
-  REQUIRE(guard.should_rescan());
+  REQUIRE(goes_on(guard));
   take(guard, {}, 0, 300);
-  CHECK_FALSE(guard.should_rescan());
+  CHECK_FALSE(goes_on(guard));
   CHECK_FALSE(guard.blocks_retry());
 }
 
