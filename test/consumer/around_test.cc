@@ -8,13 +8,7 @@
 namespace delayqueue {
 namespace {
 
-using test::ack_all;
-using test::eventually;
-using test::has;
-using test::kPatience;
 using test::Lines;
-using test::Queue;
-using test::quick;
 
 // Records steps, each with the thread that it ran in.
 class Steps {

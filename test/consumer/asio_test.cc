@@ -7,12 +7,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-using test::numbers;
-using test::Queue;
-using test::quick;
-
 // An io_context with one thread.
 class OneThread {
  public:

@@ -11,9 +11,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-
 TEST_CASE("background calls: a few run at a time, and one that has ended makes way before its result is read") {
   std::atomic<int> woken{0};
   test::Gate gate;

@@ -6,14 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::has;
-using test::kPatience;
-using test::numbers;
-using test::Queue;
-using test::quick;
-using test::thrown;
-
 // Records the batches that its handler gets.
 class Batches {
  public:

@@ -7,13 +7,6 @@ namespace delayqueue {
 namespace {
 
 using std::chrono::system_clock;
-using test::ConsumerPtr;
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
 
 std::size_t evalshas() {
   const std::string line = test::info("commandstats", "cmdstat_evalsha");

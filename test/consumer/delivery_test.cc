@@ -15,13 +15,7 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::kPatience;
 using test::Lines;
-using test::numbers;
-using test::Queue;
-using test::quick;
 
 // Keeps the deliveries of a consumer. A consumer waits for them when it ends: clear() them first.
 class Held {

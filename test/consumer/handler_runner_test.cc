@@ -6,10 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-
 InFlightPtr to_handle(int attempt) {
   return std::make_shared<InFlightMessage>(
       InFlightMessage::Taken{"0197f3a4-5b6c-7d8e-9f01-23456789abcd", nullptr, attempt, 0, 0}, Lease::Clock::now() + 1h);

@@ -9,13 +9,7 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-using test::Ledger;
 using test::Partitioned;
-using test::Queue;
-using test::quick;
-using test::thrown;
 
 Headers some_headers() {
   std::string bytes;

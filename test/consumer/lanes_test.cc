@@ -16,13 +16,6 @@ namespace delayqueue {
 namespace {
 
 using test::calls_of;
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
 using test::redis;
 
 store::Keys keys_in(const Queue& queue, unsigned partition) { return store::make_keys(queue.name, {}, partition); }

@@ -7,12 +7,8 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
 using test::FaultProxy;
-using test::kPatience;
 using test::Lines;
-using test::Queue;
-using test::quick;
 using test::World;
 
 constexpr std::chrono::seconds kSpan{3};

@@ -6,14 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::ConsumerPtr;
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
-
 TEST_CASE("lease: a handler that runs longer than the lease keeps its message, and so do the messages behind it") {
   Queue queue;
   queue.producer.send_batch({"a", "b", "c"}, SendOptions());

@@ -9,8 +9,6 @@ namespace delayqueue {
 namespace {
 
 using test::FaultProxy;
-using test::Ledger;
-using test::Queue;
 using test::World;
 
 void drain(bool has_others) {

@@ -13,16 +13,6 @@
 namespace delayqueue {
 namespace {
 
-using test::ConsumerPtr;
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
-using test::thrown;
-
 ConsumerPtr serve(std::vector<Subscription> queues, const ConsumerOptions& options,
                   const std::string& url = test::server().url()) {
   return ConsumerPtr(new Consumer(url, std::move(queues), options));

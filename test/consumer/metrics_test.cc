@@ -6,12 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kPatience;
-using test::Queue;
-using test::quick;
 using Kind = Verdict::Kind;
 
 // The metrics of the only queue.

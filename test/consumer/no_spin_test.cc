@@ -13,11 +13,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-using test::Ledger;
-using test::Redis;
 using test::World;
 
 // CPU time of this process. The test itself sleeps, and the server is another process.

@@ -6,16 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
-using test::Redis;
-using test::thrown;
-
 TEST_CASE("outage: handlers continue, and their verdicts are settled when Redis is back") {
   for (const bool killed : {false, true}) {
     CAPTURE(killed);

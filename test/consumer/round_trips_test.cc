@@ -9,12 +9,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-using test::Ledger;
-using test::numbers;
-using test::Queue;
-using test::quick;
 using test::Relay;
 
 bool is_done(Queue& queue) {

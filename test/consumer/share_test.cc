@@ -4,13 +4,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
-
 // Puts `count` messages into retry, whose first delivery failed.
 void nack_into_retry(Queue& queue, std::size_t count, const std::string& payload) {
   queue.producer.send_batch(std::vector<std::string>(count, payload));

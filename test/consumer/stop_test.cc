@@ -6,15 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::ConsumerPtr;
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-using test::Ledger;
-using test::numbers;
-using test::Queue;
-using test::quick;
-
 TEST_CASE("stop: running messages are settled; prefetched ones return at once, in order, and spend no retry") {
   Queue queue;
   const std::vector<std::string> payloads = numbers(4000);

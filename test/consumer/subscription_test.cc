@@ -4,13 +4,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
-
 // In seconds, of the only message in flight.
 double rest_of_lease(const Queue& queue) {
   const auto unack = test::redis().cmd({"ZRANGE", queue.base + ":unack", "0", "-1", "WITHSCORES"}).strings();

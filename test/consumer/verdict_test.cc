@@ -6,12 +6,7 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-using test::Ledger;
 using test::Lines;
-using test::Queue;
-using test::quick;
 
 SendOptions retrying(int retries) {
   SendOptions options;

@@ -9,13 +9,6 @@ namespace delayqueue {
 namespace {
 
 using test::calls_of;
-using test::ConsumerPtr;
-using test::delayed;
-using test::eventually;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::Redis;
 using Clock = std::chrono::steady_clock;
 
 // Commands that clients send for messages. Commands inside scripts do not count. Left out: BZPOPMIN, which is sent

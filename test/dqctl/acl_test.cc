@@ -1,7 +1,6 @@
 // The documented ACL rule for dqctl allows all of its commands to run, and grants no right that none of them uses.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "queue.h"
 #include "support/acl.h"
 #include "support/local.h"
 #include "support/regex.h"
@@ -9,8 +8,6 @@
 namespace {
 
 using test::Guarded;
-using test::has;
-using test::Ran;
 
 struct Operator {
   Operator() {

@@ -1,20 +1,11 @@
 // Tests of dqctl --audit and dqctl actions.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <pwd.h>
 #include <unistd.h>
 
-#include "fill.h"
 #include "output/text.h"
-#include "parse_json.h"
-#include "queue.h"
-#include "run.h"
 #include "support/local.h"
-
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

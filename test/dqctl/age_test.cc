@@ -1,15 +1,8 @@
 // Ages on the screen where clocks differ: the time in the ids and the time of death are an hour ahead of Redis' clock.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
 #include "screen.h"
 #include "support/regex.h"
-
-using nlohmann::json;
-using test::has;
-using test::run;
 
 namespace {
 

@@ -1,10 +1,8 @@
 // The command line: values of options, mistyped commands, arguments that errors repeat, and the width of help texts.
-#include "support/test.h"
+#include "preamble.h"
 
 #include "commands.h"
 #include "output/text.h"
-#include "parse_json.h"
-#include "queue.h"
 #include "support/local.h"
 #include "support/paths.h"
 
@@ -12,9 +10,6 @@ namespace {
 
 using dqctl::CommandInfo;
 using dqctl::OptionInfo;
-using test::has;
-using test::Ran;
-using test::run;
 
 // The commands and options of dqctl.
 struct CommandLine {

@@ -1,16 +1,9 @@
 // Tests of dqctl cancel, reschedule, release, bury and extend: the commands that take ids.
-#include "support/test.h"
-
-#include "parse_json.h"
-#include "queue.h"
+#include "preamble.h"
 
 namespace {
 
 using delayqueue::State;
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 constexpr char kUnknownId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 

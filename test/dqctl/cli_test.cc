@@ -1,17 +1,10 @@
 // Tests of the command line itself: global options, errors and exit codes.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <unistd.h>
 
-#include "run.h"
 #include "support/local.h"
 #include "support/paths.h"
-
-using test::at;
-using test::DqctlOptions;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

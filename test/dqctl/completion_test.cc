@@ -1,5 +1,5 @@
 // Completion of the names of queues and the ids in Redis. The tests run the real shells.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <poll.h>
 #include <pty.h>
@@ -7,16 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fill.h"
-#include "queue.h"
 #include "shell.h"
 
 namespace {
 
-using test::has;
 using test::has_shell;
-using test::Ran;
-using test::run;
 using test::text_lines;
 using Strings = std::vector<std::string>;
 

@@ -1,20 +1,10 @@
 // Tests of how dqctl connects to a server, and of the keys that it reads.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "run.h"
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/slow_names.h"
 #include "support/tls_files.h"
-
-using nlohmann::json;
-using test::at;
-using test::DqctlOptions;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {}  // namespace
 

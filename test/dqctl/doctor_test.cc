@@ -1,17 +1,8 @@
 // Tests of dqctl doctor.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "run.h"
 #include "support/cluster.h"
 #include "support/scripted_server.h"
-
-using nlohmann::json;
-using test::at;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

@@ -1,14 +1,8 @@
 // Tests of dqctl events.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "parse_json.h"
 #include "work_support.h"
 
-using nlohmann::json;
-using test::Dqctl;
-using test::has;
-using test::Ran;
-using test::run;
 using test::text_lines;
 
 namespace {

@@ -1,18 +1,10 @@
 // Tests of dqctl export and import.
-#include "support/test.h"
-
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
+#include "preamble.h"
 
 namespace {
 
 using delayqueue::MessageInfo;
 using delayqueue::State;
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 constexpr State kStates[] = {State::pending, State::ready, State::retry, State::unack, State::dead};
 

@@ -1,16 +1,7 @@
 // Tests of dqctl find.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
-#include "run.h"
 #include "support/partitioned.h"
-
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

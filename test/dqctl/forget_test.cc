@@ -1,17 +1,11 @@
 // Tests of dqctl forget.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "parse_json.h"
-#include "queue.h"
 #include "support/cluster.h"
 
 namespace {
 
 using delayqueue::State;
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 bool is_known(const std::string& queue, const std::string& url = test::server().url()) {
   const auto names = delayqueue::Inspector(url, "any").queues();

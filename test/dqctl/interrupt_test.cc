@@ -1,18 +1,13 @@
 // SIGINT in the middle of a command: dqctl ends soon, and -o json still writes a document.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
-#include "parse_json.h"
 #include "support/paths.h"
 #include "work_support.h"
 
 namespace {
-
-using nlohmann::json;
-using test::content_of;
-using test::eventually;
 
 // A dqctl whose stdin stays open after the test has written to it.
 class OpenInput {

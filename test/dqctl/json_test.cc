@@ -1,10 +1,8 @@
-#include "support/test.h"
+#include "preamble.h"
 
 #include "output/json.h"
-#include "parse_json.h"
 
 using namespace dqctl;
-using nlohmann::json;
 
 TEST_CASE("json: fields keep their order, and every kind of value is written") {
   Object object;

@@ -1,15 +1,7 @@
 // Tests of dqctl ls.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
 #include "filter.h"
-#include "parse_json.h"
-#include "run.h"
-
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

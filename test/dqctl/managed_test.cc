@@ -1,12 +1,8 @@
 // Tests of servers that refuse commands, as managed services do: docs/deployment.md lists what each of them refuses.
-#include "support/test.h"
-
-#include "run.h"
+#include "preamble.h"
 
 using delayqueue::ack;
 using delayqueue::State;
-using test::has;
-using test::Ran;
 
 namespace {
 

@@ -1,14 +1,8 @@
 // Tests of dqctl metrics.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "run.h"
 #include "support/command_times.h"
 #include "support/partitioned.h"
-
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

@@ -1,14 +1,7 @@
 // A million dead letters: reading them stays fast and takes little memory.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "run.h"
 #include "support/command_times.h"
-
-using nlohmann::json;
-using test::Ran;
-using test::run;
 
 namespace {}  // namespace
 

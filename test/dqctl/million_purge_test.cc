@@ -1,14 +1,10 @@
 // A million dead letters: no step of purge blocks Redis for longer than with few messages, and dqctl takes no more
 // memory.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <unistd.h>
 
-#include "fill.h"
-#include "queue.h"
 #include "support/command_times.h"
-
-using test::Ran;
 
 namespace {
 

@@ -1,17 +1,11 @@
 // An incident: a queue with every kind of fault at once, cured with dqctl alone.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <unistd.h>
 
-#include "parse_json.h"
-#include "queue.h"
 #include "support/process.h"
 
 namespace {
-
-using nlohmann::json;
-using test::has;
-using test::Ran;
 
 constexpr std::size_t kHeld = 500;
 

@@ -1,23 +1,17 @@
 // Several dqctl at once on one queue, and one that is killed: each reports exactly its own changes, and no message is
 // lost or left over.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <unistd.h>
 
-#include "parse_json.h"
-#include "queue.h"
 #include "support/local.h"
 #include "support/proxy.h"
 
 namespace {
 
 using delayqueue::State;
-using nlohmann::json;
 using test::counts;
-using test::has;
 using test::make_dead;
-using test::Ran;
-using test::run;
 using Words = std::vector<std::string>;
 
 std::vector<std::string> send_numbers(const std::string& queue, std::size_t count,
@@ -66,9 +60,9 @@ void wait_until(const std::function<bool()>& done) {
 std::set<std::string> unique(const std::vector<std::string>& ids) { return {ids.begin(), ids.end()}; }
 
 // Handles every message and counts its deliveries.
-class Ledger {
+class DeliveryCounter {
  public:
-  explicit Ledger(const std::string& queue)
+  explicit DeliveryCounter(const std::string& queue)
       : consumer_(test::server().url(), queue, [this](const delayqueue::Message& message) {
           const std::lock_guard lock(mutex_);
           ++deliveries_[message.id()];
@@ -178,7 +172,7 @@ TEST_CASE("operators: three redrive at once each count what they moved themselve
 TEST_CASE("operators: three redrive --to at once move each message once, and the consumers there get it once") {
   const std::string queue = test::fresh_queue(), other = test::fresh_queue();
   const auto ids = make_dead(queue, 3000, "x");
-  Ledger ledger(other);
+  DeliveryCounter ledger(other);
   const Words words = {"redrive", queue, "--all", "--to", other, "--create", "--yes", "-o", "json"};
   const auto ran = run_all({words, words, words});
   for (const Ran& one : ran) {
@@ -263,7 +257,7 @@ TEST_CASE("redrive --to: a killed run loses no message, and the next run repeats
   constexpr std::size_t kBatch = 200;
   const std::string queue = test::fresh_queue(), other = test::fresh_queue();
   const auto ids = make_dead(queue, 6000, "x");
-  Ledger ledger(other);
+  DeliveryCounter ledger(other);
   const Words words = {"redrive", queue, "--all", "--to", other, "--create", "--yes", "-o", "json"};
   test::FaultProxy proxy(test::server().socket());
   proxy.delay(10ms);  // between the copy and the removal

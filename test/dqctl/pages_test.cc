@@ -1,16 +1,10 @@
 // The man page, the help texts and the completions name every command and option.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "run.h"
 #include "shell.h"
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/regex.h"
-
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

@@ -1,20 +1,14 @@
 // dqctl on queues with partitions.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "queue.h"
 #include "support/cluster.h"
 #include "support/local.h"
 #include "support/partitioned.h"
 
 namespace {
 
-using nlohmann::json;
-using test::has;
 using test::Partitioned;
-using test::Ran;
 using test::redis;
-using test::run;
 
 json json_of(std::vector<std::string> arguments, int code = 0) {
   arguments.insert(arguments.end(), {"-o", "json"});

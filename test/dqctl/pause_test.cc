@@ -1,15 +1,7 @@
 // Tests of dqctl pause, resume and drain.
-#include "support/test.h"
-
-#include "parse_json.h"
-#include "queue.h"
+#include "preamble.h"
 
 namespace {
-
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 TEST_CASE("pause, resume: they print the end and the reason, as a table and as JSON; a missing queue is exit code 3") {
   const std::string queue = test::fresh_queue();

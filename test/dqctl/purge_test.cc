@@ -1,22 +1,15 @@
 // Tests of dqctl purge and redrive, the commands that change messages by filter.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parse_json.h"
-#include "queue.h"
-
 namespace {
 
 using delayqueue::State;
-using nlohmann::json;
 using test::counts;
-using test::has;
 using test::make_dead;
-using test::Ran;
-using test::run;
 
 // The path of a file in a new folder, which is removed at the end.
 struct TempFile {

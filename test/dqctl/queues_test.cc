@@ -1,15 +1,7 @@
 // Tests of dqctl queues.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
-#include "run.h"
 #include "support/cluster.h"
-
-using nlohmann::json;
-using test::Ran;
-using test::run;
 
 namespace {
 

@@ -1,8 +1,7 @@
 // The reader of JSON accepts what RFC 8259 allows, and keeps it as it is written.
-#include "support/test.h"
+#include "preamble.h"
 
 #include "output/text.h"
-#include "parse_json.h"
 #include "read_json.h"
 
 namespace {

@@ -1,17 +1,11 @@
-#include "support/test.h"
+#include "preamble.h"
 
-#include "parse_json.h"
-#include "queue.h"
 #include "support/acl.h"
 #include "support/sentinels.h"
 
 namespace {
 
-using nlohmann::json;
-using test::at;
 using test::Guarded;
-using test::has;
-using test::run;
 
 TEST_CASE("scripts: list reports missing scripts with exit code 5, and a user with no other rights may load them") {
   Guarded guarded(false);

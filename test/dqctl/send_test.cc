@@ -1,16 +1,9 @@
 // Tests of dqctl send.
-#include "support/test.h"
-
-#include "parse_json.h"
-#include "queue.h"
+#include "preamble.h"
 
 namespace {
 
 using delayqueue::State;
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 const std::string kBytes("\0\xff\n{\"'\r\n", 9);
 

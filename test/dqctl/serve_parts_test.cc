@@ -15,7 +15,6 @@
 #include "support/raw_server.h"
 
 using dqctl::HttpError;
-using test::has;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // dqctl serve: what it answers, changes and refuses.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -8,17 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fill.h"
-#include "queue.h"
 #include "serve.h"
 #include "support/acl.h"
 #include "support/proxy.h"
 #include "support/tls_files.h"
 
-using nlohmann::json;
-using test::has;
 using test::kAction;
-using test::run;
 using test::Served;
 using Strings = std::vector<std::string>;
 

@@ -1,13 +1,10 @@
 // dqctl behind a slow link: commands that read, send and handle payloads take as long as the bytes need.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "parse_json.h"
 #include "serve.h"
 #include "support/proxy.h"
 #include "work_support.h"
 
-using test::has;
-using test::Ran;
 using Strings = std::vector<std::string>;
 
 namespace {

@@ -1,14 +1,5 @@
 // Tests of dqctl stats.
-#include "support/test.h"
-
-#include "fill.h"
-#include "parse_json.h"
-#include "run.h"
-
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
+#include "preamble.h"
 
 namespace {
 

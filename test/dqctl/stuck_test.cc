@@ -1,19 +1,12 @@
 // Tests of dqctl stuck.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "run.h"
 #include "stuck.h"
 
 using ::dqctl::Evidence;
 using ::dqctl::Level;
 using ::dqctl::StuckFinding;
 using ::dqctl::StuckOptions;
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

@@ -1,12 +1,7 @@
 // Tables as dqctl prints them. Their layout for each command is tested with the command.
-#include "support/test.h"
+#include "preamble.h"
 
 #include "output/table.h"
-#include "parse_json.h"
-#include "run.h"
-
-using nlohmann::json;
-using test::run;
 
 TEST_CASE("table: more rows than its buffer holds are all printed under one title") {
   test::redis().cmd({"FLUSHALL"});

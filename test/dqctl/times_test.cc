@@ -1,16 +1,7 @@
 // Times beyond 2199 are refused by every command that takes one, and cause no early delivery.
-#include "support/test.h"
-
-#include "queue.h"
+#include "preamble.h"
 
 namespace {
-
-using nlohmann::json;
-using test::has;
-using test::kId;
-using test::Ran;
-using test::run;
-using test::with_input;
 
 const std::string kFar = "9999-12-31T00:00:00Z";
 

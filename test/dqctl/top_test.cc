@@ -1,9 +1,6 @@
 // Tests of dqctl top in a pseudo-terminal.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
 #include "screen.h"
 #include "work_support.h"
 
@@ -11,8 +8,6 @@ using delayqueue::Inspector;
 using delayqueue::Producer;
 using delayqueue::SendOptions;
 using test::Emulator;
-using test::has;
-using test::run;
 using test::Screen;
 
 namespace {

@@ -1,19 +1,11 @@
 // Texts of dqctl: hints for mistyped names, singular and plural, long names, warnings.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
 #include "support/regex.h"
 
 namespace {
 
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 using test::text_lines;
-using test::with_input;
 using Strings = std::vector<std::string>;
 
 std::size_t count_of(const std::string& text, const std::string& part) {

@@ -6,7 +6,6 @@
 using delayqueue::PrivateServer;
 using delayqueue::PrivateServerOptions;
 using test::at;
-using test::content_of;
 using test::Dqctl;
 using test::process_runs;
 using test::text_lines;

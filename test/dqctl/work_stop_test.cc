@@ -1,18 +1,13 @@
 // How dqctl work ends: its stop timeout, what Redis has not taken by then, and as process 1.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <signal.h>
 
-#include "run.h"
 #include "shell.h"
 #include "support/paths.h"
 #include "work_support.h"
 
 using delayqueue::PrivateServer;
-using test::at;
-using test::Dqctl;
-using test::has;
-using test::Ran;
 using test::Work;
 
 namespace {

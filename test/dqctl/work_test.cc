@@ -1,17 +1,11 @@
 // dqctl work: the input of a command, and the meaning of its exit code.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "parse_json.h"
 #include "work_support.h"
 
 using delayqueue::SendOptions;
 using delayqueue::State;
-using nlohmann::json;
-using test::content_of;
-using test::has;
 using test::process_runs;
-using test::Ran;
-using test::run;
 using test::text_lines;
 using test::Work;
 

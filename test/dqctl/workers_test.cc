@@ -1,20 +1,11 @@
 // Tests of dqctl workers, and of what show and stuck tell about consumers.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <signal.h>
 #include <unistd.h>
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
-#include "run.h"
 #include "stuck.h"
 #include "support/process.h"
-
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

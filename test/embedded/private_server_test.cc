@@ -17,8 +17,6 @@ namespace fs = std::filesystem;
 using delayqueue::PrivateServer;
 using delayqueue::PrivateServerOptions;
 using test::ended;
-using test::eventually;
-using test::has;
 using test::mode_of;
 using test::server_pid;
 

@@ -11,7 +11,6 @@
 #include "support/process.h"
 
 using test::ended;
-using test::eventually;
 using test::server_pid;
 
 namespace {

@@ -6,9 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-using test::Ledger;
 using test::Lines;
 using test::see_through;
 using test::World;

@@ -12,11 +12,7 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-using test::Ledger;
 using test::Lines;
-using test::Redis;
 using test::see_through;
 using test::set_config;
 using test::World;

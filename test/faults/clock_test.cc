@@ -7,15 +7,6 @@
 namespace delayqueue {
 namespace {
 
-using test::delayed;
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
-using test::Redis;
 using test::WrongClock;
 
 // Records the warnings about clocks.

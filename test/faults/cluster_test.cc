@@ -11,14 +11,7 @@
 #include "support/sender.h"
 
 using namespace delayqueue;
-using test::eventually;
-using test::fresh_queue;
-using test::kPatience;
-using test::Ledger;
 using test::Node;
-using test::quick;
-using test::Redis;
-using test::thrown;
 
 namespace {
 

@@ -7,12 +7,7 @@
 #include "support/process.h"
 
 using namespace delayqueue;
-using test::eventually;
-using test::fresh_queue;
-using test::kPatience;
-using test::Redis;
 using test::server_with;
-using test::thrown;
 
 namespace {
 

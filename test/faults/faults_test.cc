@@ -9,12 +9,6 @@ namespace delayqueue {
 namespace {
 
 using test::begun;
-using test::eventually;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
-using test::Redis;
 using test::words;
 using test::worker;
 

@@ -8,14 +8,7 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kPatience;
-using test::Ledger;
 using test::Lines;
-using test::numbers;
-using test::thrown;
 using test::World;
 
 constexpr const char* kAdvice = "raise maxmemory, or free memory";

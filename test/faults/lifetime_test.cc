@@ -4,7 +4,6 @@
 namespace delayqueue {
 namespace {
 
-using test::kId;
 using test::redis;
 using test::server;
 

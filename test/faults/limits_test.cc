@@ -16,8 +16,6 @@ namespace delayqueue {
 namespace {
 
 using doctest::Contains;
-using test::ack_all;
-using test::fresh_queue;
 using test::server;
 
 constexpr char kFiles[] = "raise this process's limit of open files (ulimit -n)";

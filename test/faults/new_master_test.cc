@@ -11,9 +11,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-
 constexpr unsigned kCount = 16;
 
 // Threads that send, one consumer, and what became of each message.

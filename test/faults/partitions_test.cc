@@ -7,8 +7,6 @@
 #include "support/limits.h"
 
 using namespace delayqueue;
-using test::eventually;
-using test::kPatience;
 using test::Node;
 
 namespace {

@@ -15,8 +15,6 @@
 using delayqueue::ConnectionOptions;
 using delayqueue::SetupError;
 using doctest::Contains;
-using test::ack_all;
-using test::eventually;
 
 namespace {
 

@@ -9,12 +9,6 @@ namespace delayqueue {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
 using test::words;
 using test::worker;
 

@@ -5,13 +5,8 @@
 #include "support/tls_files.h"
 
 using namespace delayqueue;
-using test::eventually;
-using test::fresh_queue;
-using test::kPatience;
-using test::Ledger;
 using test::Sentinels;
 using test::SentinelsOptions;
-using test::thrown;
 
 namespace {
 

@@ -6,14 +6,9 @@
 #include "support/sentinels.h"
 
 using namespace delayqueue;
-using test::eventually;
-using test::fresh_queue;
-using test::kPatience;
-using test::Ledger;
 using test::Node;
 using test::Sender;
 using test::Sentinels;
-using test::thrown;
 
 namespace {
 

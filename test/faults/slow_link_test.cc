@@ -11,8 +11,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using test::FaultProxy;
-using test::has;
-using test::Ledger;
 
 constexpr std::size_t kRate = 250'000;  // bytes a second
 constexpr milliseconds kTimeout{800};

@@ -12,13 +12,9 @@ namespace delayqueue {
 namespace {
 
 using test::Certificate;
-using test::eventually;
-using test::has;
-using test::kPatience;
 using test::Lines;
 using test::RedisChild;
 using test::serving;
-using test::thrown;
 using test::TlsFiles;
 using test::trusting;
 using Clock = std::chrono::steady_clock;

@@ -6,17 +6,7 @@ namespace delayqueue {
 namespace {
 
 using std::chrono::system_clock;
-using test::delayed;
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kId;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
 using test::redis;
-using test::thrown;
 
 // Makes `count` dead letters with the payloads "0", "1" ... in the order of their deaths.
 std::vector<std::string> make_dead_letters(Queue& queue, std::size_t count) {

@@ -4,15 +4,7 @@
 namespace delayqueue {
 namespace {
 
-using test::delayed;
-using test::eventually;
-using test::Gate;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
 using test::redis;
-using test::thrown;
 
 CheckOptions at_once(bool repair) {
   CheckOptions options;

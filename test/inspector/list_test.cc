@@ -4,12 +4,6 @@
 namespace delayqueue {
 namespace {
 
-using test::Ledger;
-using test::numbers;
-using test::Queue;
-using test::quick;
-using test::thrown;
-
 struct Walk {
   std::vector<std::string> payloads;
   std::vector<std::size_t> sizes;

@@ -6,10 +6,8 @@
 namespace delayqueue {
 namespace {
 
-using test::has;
 using test::Partitioned;
 using test::redis;
-using test::thrown;
 
 std::string hash_field(const std::string& key, const std::string& name) {
   return redis().cmd({"HGET", key, name}).text;

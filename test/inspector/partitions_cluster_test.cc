@@ -7,12 +7,8 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::has;
-using test::kPatience;
 using test::Node;
 using test::Partitioned;
-using test::thrown;
 
 test::ClusterOptions without_full_coverage() {
   test::ClusterOptions options;

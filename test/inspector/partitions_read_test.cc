@@ -6,11 +6,9 @@
 namespace delayqueue {
 namespace {
 
-using test::has;
 using test::Partitioned;
 using test::reads_of;
 using test::redis;
-using test::thrown;
 
 constexpr State kAllStates[] = {State::pending, State::ready, State::unack, State::retry, State::dead};
 

@@ -6,10 +6,7 @@
 namespace delayqueue {
 namespace {
 
-using test::has;
-using test::Queue;
 using test::redis;
-using test::thrown;
 
 std::string text_of(const Layout& layout) {
   return std::to_string(layout.partitions) + " of " + std::to_string(layout.top);

@@ -5,15 +5,6 @@ namespace delayqueue {
 namespace {
 
 using std::chrono::system_clock;
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kId;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
-using test::thrown;
 
 constexpr char kUpper[] = "0197F3A4-5B6C-7D8E-9F01-23456789ABCD";
 

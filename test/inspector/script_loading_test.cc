@@ -13,9 +13,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-using test::thrown;
 using test::Words;
 
 // Adds the user of the documented rule, with the hash tag that a Cluster needs in its keys.

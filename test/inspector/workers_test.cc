@@ -11,13 +11,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::has;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
 using test::redis;
 
 constexpr char kClient[] = "registry-test";

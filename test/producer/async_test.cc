@@ -8,11 +8,7 @@ namespace delayqueue {
 namespace {
 
 using test::FaultProxy;
-using test::has;
-using test::numbers;
-using test::Queue;
 using test::threads_of_this_process;
-using test::thrown;
 
 // A future whose exception lives as long as it does. std::future releases an exception before the test reads it. The
 // thread sanitizer does not see that the library frees the exception only after that.

@@ -7,8 +7,6 @@
 namespace delayqueue {
 namespace {
 
-using test::numbers;
-using test::Queue;
 using test::redis;
 
 std::string body(const Queue& queue, const Sent& sent) {

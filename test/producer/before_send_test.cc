@@ -4,11 +4,7 @@
 namespace delayqueue {
 namespace {
 
-using test::delayed;
-using test::has;
-using test::Queue;
 using test::redis;
-using test::thrown;
 
 // Notes the calls of a hook, then changes the message.
 class Hook {

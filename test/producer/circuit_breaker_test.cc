@@ -6,8 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
 using Probe = CircuitBreaker::Probe;
 
 // Partitions of servers "a" (those with even numbers) and "b", a breaker, and a thread that probes for it.

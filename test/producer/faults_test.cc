@@ -9,12 +9,7 @@
 namespace delayqueue {
 namespace {
 
-using test::has;
-using test::Ledger;
-using test::Queue;
-using test::Redis;
 using test::server_with;
-using test::thrown;
 
 TEST_CASE("send: without a server throws ConnectionError with the id; sending that id again creates one message") {
   PrivateServer own;

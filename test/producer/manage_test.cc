@@ -4,10 +4,6 @@
 namespace delayqueue {
 namespace {
 
-using test::Gate;
-using test::Ledger;
-using test::Queue;
-
 // Brings a message into a state with the library's own calls. In the state `held`, the handler waits at the gate.
 class Placed {
  public:

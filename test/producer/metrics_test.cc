@@ -4,10 +4,6 @@
 namespace delayqueue {
 namespace {
 
-using test::has;
-using test::Queue;
-using test::thrown;
-
 TEST_CASE("metrics: calls that send are counted with their messages and their duration") {
   Queue queue;
   CHECK(queue.producer.metrics().queue == queue.name);

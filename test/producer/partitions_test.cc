@@ -9,13 +9,7 @@
 namespace delayqueue {
 namespace {
 
-using test::delayed;
-using test::eventually;
-using test::kPatience;
 using test::named;
-using test::numbers;
-using test::Queue;
-using test::Redis;
 
 // An id of another program; of version 4, so that no partition can be read from it by chance.
 const std::string kForeign = "12345678-abcd-4ef0-8123-456789abcdef";

@@ -4,13 +4,8 @@ namespace delayqueue {
 namespace {
 
 using std::chrono::system_clock;
-using test::delayed;
-using test::has;
-using test::kId;
 using test::named;
-using test::Queue;
 using test::redis;
-using test::thrown;
 
 TEST_CASE("send: an invalid option throws with its name and value, and nothing is stored") {
   Queue queue;

@@ -11,10 +11,6 @@ namespace delayqueue {
 namespace {
 
 using test::FaultProxy;
-using test::has;
-using test::Queue;
-using test::Redis;
-using test::thrown;
 using test::World;
 
 const std::string kLarge(2 * store::kStagedBytes, 'x');

@@ -9,9 +9,6 @@ namespace delayqueue {
 namespace {
 
 using test::FaultProxy;
-using test::numbers;
-using test::Queue;
-using test::Redis;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kThreads = 40;

@@ -11,12 +11,7 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::has;
-using test::kPatience;
 using test::Lines;
-using test::Redis;
-using test::thrown;
 
 using test::commands_of;
 using test::documented_rules;

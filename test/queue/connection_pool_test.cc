@@ -14,14 +14,8 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
 using test::FaultProxy;
-using test::fresh_queue;
-using test::has;
-using test::kPatience;
-using test::Redis;
 using test::server;
-using test::thrown;
 using Pool = std::shared_ptr<ConnectionPool>;
 
 // The lines of CLIENT LIST about connections with this name.

@@ -4,11 +4,7 @@
 namespace delayqueue {
 namespace {
 
-using test::has;
-using test::Ledger;
-using test::Queue;
 using test::redis;
-using test::thrown;
 
 void set_format(const Queue& queue, const std::string& format) {
   redis().cmd({"HSET", queue.base + ":settings", "format", format});

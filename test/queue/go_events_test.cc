@@ -7,11 +7,6 @@ namespace delayqueue {
 namespace {
 
 using std::chrono::system_clock;
-using test::eventually;
-using test::kPatience;
-using test::Ledger;
-using test::Queue;
-using test::quick;
 using test::redis;
 
 std::string channel_of(const Queue& queue) { return "dq:" + queue.name + ":reportEvents"; }

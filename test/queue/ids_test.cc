@@ -3,9 +3,6 @@
 namespace delayqueue {
 namespace {
 
-using test::has;
-using test::thrown;
-
 constexpr char kDns[] = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
 TEST_CASE("ids: id_from_name makes the UUID of version 5 that RFC 9562 has, and the same each time") {

@@ -8,7 +8,6 @@ namespace {
 
 using test::command_times;
 using test::CommandTimes;
-using test::Redis;
 
 // Sends 50 messages with bodies of this size, which a consumer handles, in each of five rounds. Returns the lowest mean
 // time of a script call in a round, in us.

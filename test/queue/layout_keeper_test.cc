@@ -9,9 +9,7 @@ namespace delayqueue {
 namespace {
 
 using store::Layout;
-using test::has;
 using test::redis;
-using test::thrown;
 
 // A queue whose partitions are on one server, as on several: each can be out of reach.
 class Partitions {

@@ -7,13 +7,7 @@
 namespace delayqueue {
 namespace {
 
-using test::ack_all;
-using test::eventually;
-using test::has;
-using test::kPatience;
 using test::Lines;
-using test::Queue;
-using test::quick;
 
 constexpr char kConsumerId[] = "0197f3a4-5b6c-7d8e-9f01-2345abcdef01";
 

@@ -6,8 +6,6 @@
 namespace delayqueue {
 namespace {
 
-using test::Redis;
-
 constexpr std::size_t kMillion = 1'000'000;
 
 // Makes ten thousand pending messages due, beginning at the rank `from`.

@@ -3,9 +3,6 @@
 namespace delayqueue {
 namespace {
 
-using test::has;
-using test::thrown;
-
 constexpr char kUrl[] = "redis://127.0.0.1:1";  // never reached: options are validated before anything is sent
 
 template <class Options>

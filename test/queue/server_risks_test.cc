@@ -11,13 +11,7 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::has;
-using test::kPatience;
 using test::Lines;
-using test::Queue;
-using test::quick;
-using test::Redis;
 using test::set_config;
 
 ConsumerOptions logging(Lines& lines) {

@@ -11,9 +11,6 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-
 constexpr int kMessages = 3'000;  // of each producer
 
 std::set<std::string> as_set(const std::vector<std::string>& all) { return {all.begin(), all.end()}; }

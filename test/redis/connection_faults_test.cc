@@ -15,7 +15,6 @@
 namespace delayqueue::redis {
 namespace {
 
-using test::has;
 using test::hello;
 using test::Listener;
 

@@ -9,7 +9,6 @@ namespace delayqueue::redis {
 namespace {
 
 using test::address_of;
-using test::has;
 
 const std::string kPassword = "s3cret-of-alice";
 

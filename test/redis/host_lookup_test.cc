@@ -11,7 +11,6 @@ namespace delayqueue {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using test::has;
 
 // Far longer than connect_timeout, and less than the 12 s of a look-up that hangs.
 constexpr std::chrono::seconds kBound{8};

@@ -11,7 +11,6 @@
 namespace delayqueue::redis {
 namespace {
 
-using test::has;
 using test::hello;
 
 // Sends `start` and then `again` without end; closes the connection if `again` is empty.

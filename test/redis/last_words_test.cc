@@ -14,9 +14,7 @@
 namespace delayqueue::redis {
 namespace {
 
-using test::has;
 using test::hello;
-using test::thrown;
 
 const std::string kFull = "-ERR max number of clients reached\r\n";
 

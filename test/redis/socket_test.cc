@@ -19,7 +19,6 @@
 namespace delayqueue::redis {
 namespace {
 
-using test::has;
 using test::Listener;
 using test::RedisChild;
 

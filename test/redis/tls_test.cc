@@ -15,7 +15,6 @@ namespace delayqueue::redis {
 namespace {
 
 using test::Certificate;
-using test::has;
 using test::Listener;
 using test::RedisChild;
 using test::serving;

@@ -5,8 +5,6 @@
 namespace delayqueue::redis {
 namespace {
 
-using test::has;
-
 const std::string kSecret = "hunter2";
 
 std::string refusal(const std::string& url) {

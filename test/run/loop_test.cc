@@ -7,9 +7,6 @@
 namespace delayqueue::run {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-
 TEST_CASE("loop: the step runs repeatedly between start and stop, and not before or after") {
   std::atomic<int> steps{0};
   Loop loop([&] {

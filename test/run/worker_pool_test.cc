@@ -5,9 +5,6 @@
 namespace delayqueue::run {
 namespace {
 
-using test::eventually;
-using test::kPatience;
-
 // A WorkerPool with numbers as tasks. work() returns at once for a task below 100, and after open() for others. A
 // negative task keeps its place.
 class Workers {

@@ -1,7 +1,7 @@
 // Tests of programs that run with stdin, stdout or stderr closed. The next descriptor that such a program opens gets
 // the number of the closed stream. It must not be a connection to Redis: Redis would execute the text that the program
 // prints.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,15 +10,12 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "fill.h"
-#include "queue.h"
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/process.h"
 
 namespace {
 
-using test::eventually;
 using test::redis;
 using test::server;
 

@@ -1,6 +1,6 @@
 // The folder of an embedded server belongs to its user alone. Another user who can create a file in it runs code in the
 // server; one who can enter it reads the messages.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -10,7 +10,6 @@
 
 #include "embedded/folder_servers.h"
 #include "other_user.h"
-#include "run.h"
 #include "support/local.h"
 
 namespace fs = std::filesystem;

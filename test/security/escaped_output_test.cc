@@ -1,16 +1,8 @@
 // dqctl prints no control characters that another user of the same Redis wrote.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
 #include "output/json.h"
 #include "output/text.h"
-#include "parse_json.h"
-#include "queue.h"
-
-using nlohmann::json;
-using test::has;
-using test::Ran;
-using test::run;
 
 namespace {
 

@@ -8,7 +8,6 @@
 namespace {
 
 using test::Guarded;
-using test::Redis;
 using test::Words;
 
 constexpr auto kAtOnce = 2s;  // less than the duration of an endless loop

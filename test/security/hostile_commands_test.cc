@@ -1,20 +1,16 @@
 // Runs every command of dqctl, in every output form, on a queue that another user of the same Redis has filled with
 // hostile values. Nothing crashes or hangs, no control character is printed, JSON is valid, and the second queue is
 // listed.
-#include "support/test.h"
+#include "preamble.h"
 
 #include "commands.h"
 #include "dqctl_here.h"
 #include "hostile_queue.h"
 #include "output/text.h"
-#include "parse_json.h"
-#include "queue.h"
 #include "support/sanitized.h"
 
-using nlohmann::json;
 using test::HostileField;
 using test::HostileValue;
-using test::Ran;
 
 namespace {
 

@@ -10,10 +10,6 @@ namespace delayqueue {
 namespace {
 
 using std::chrono::system_clock;
-using test::eventually;
-using test::has;
-using test::kPatience;
-using test::Ledger;
 using test::Lines;
 using test::redis;
 

@@ -1,22 +1,12 @@
 // Another user may have prepared the files that dqctl reads or writes.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
-#include "run.h"
 #include "support/local.h"
 #include "support/sanitized.h"
-
-using nlohmann::json;
-using test::has;
-using test::kId;
-using test::Ran;
-using test::run;
 
 namespace {
 

@@ -1,15 +1,11 @@
 // Files given to dqctl are hostile: every hostile value is a line, and the value of every field of a line.
-#include "support/test.h"
+#include "preamble.h"
 
 #include "dqctl_here.h"
 #include "hostile_queue.h"
 #include "output/json.h"
-#include "parse_json.h"
-#include "queue.h"
 
-using nlohmann::json;
 using test::HostileValue;
-using test::Ran;
 
 namespace {
 

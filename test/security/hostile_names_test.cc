@@ -1,20 +1,14 @@
 // Other users of Redis choose names of queues. No name is read as an option, or as a command of a shell.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
-#include "run.h"
 #include "shell.h"
 #include "support/local.h"
 #include "support/paths.h"
 
 using test::has_shell;
-using test::Ran;
-using test::run;
 using test::script;
 using Strings = std::vector<std::string>;
 

@@ -1,19 +1,15 @@
 // The commands that run until they are stopped: top, work and events. They read hostile values that another user of the
 // same Redis, or a sender of events, has written.
-#include "support/test.h"
+#include "preamble.h"
 
 #include "dqctl_here.h"
 #include "hostile_queue.h"
 #include "output/text.h"
-#include "parse_json.h"
-#include "queue.h"
 #include "screen.h"
 #include "top/top.h"
 
-using nlohmann::json;
 using test::Fields;
 using test::HostileValue;
-using test::Ran;
 
 namespace {
 

@@ -1,14 +1,6 @@
 // No error repeats a password, and no command of `work` receives one.
-#include "support/test.h"
+#include "preamble.h"
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
-#include "run.h"
-
-using test::has;
-using test::Ran;
-using test::run;
 using Strings = std::vector<std::string>;
 
 TEST_CASE("secrets: a password in the wrong place of the command line is in no error, in any output form") {

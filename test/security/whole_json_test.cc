@@ -1,18 +1,9 @@
 // dqctl with -o json or -o ndjson writes valid JSON to stdout, for every content of a queue and after every failure.
-#include "support/test.h"
+#include "preamble.h"
 
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "fill.h"
-#include "parse_json.h"
-#include "queue.h"
-#include "run.h"
-
-using nlohmann::json;
-using test::kId;
-using test::Ran;
-using test::run;
 using Strings = std::vector<std::string>;
 
 namespace {

@@ -4,14 +4,7 @@
 namespace delayqueue {
 namespace {
 
-using test::eventually;
-using test::Gate;
-using test::kId;
-using test::kPatience;
-using test::Ledger;
 using test::named;
-using test::Queue;
-using test::quick;
 using test::redis;
 
 // A message whose handler is still running after its lease has ended. It is in retry or dead, and since the queue is

@@ -8,7 +8,6 @@
 namespace delayqueue::store {
 namespace {
 
-using test::has;
 using test::redis;
 using Strings = std::vector<std::string>;
 

@@ -52,3 +52,19 @@
 #include "support/text.h"
 
 using namespace std::chrono_literals;  // NOLINT(google-global-names-in-headers)
+using test::ack_all;
+using test::ConsumerPtr;
+using test::content_of;
+using test::delayed;
+using test::eventually;
+using test::fresh_queue;
+using test::Gate;
+using test::has;
+using test::kId;
+using test::kPatience;
+using test::Ledger;
+using test::numbers;
+using test::Queue;
+using test::quick;
+using test::Redis;
+using test::thrown;
