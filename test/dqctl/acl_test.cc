@@ -20,7 +20,7 @@ struct Operator {
   Ran dqctl(const std::vector<std::string>& arguments, const std::string& input = {}) {
     guarded.admin.cmd({"CONFIG", "RESETSTAT"});
     options.input = input;
-    const Ran ran = test::run(arguments, options);
+    const Ran ran = run(arguments, options);
     const std::string stats = guarded.admin.cmd({"INFO", "commandstats"}).text;
     for (const auto& match : test::matches(stats, "cmdstat_([a-z|]+):")) used.insert(match[1]);
     std::string command;
@@ -32,11 +32,11 @@ struct Operator {
   }
 
   std::string id_in(const std::string& state) {
-    return test::lines_of(dqctl({"ls", "orders", "--state", state, "--limit", "1", "-o", "ndjson"}).out).at(0).at("id");
+    return lines_of(dqctl({"ls", "orders", "--state", state, "--limit", "1", "-o", "ndjson"}).out).at(0).at("id");
   }
 
   Guarded guarded;
-  test::DqctlOptions options{};
+  DqctlOptions options{};
   std::set<std::string> used{};
 };
 

@@ -15,13 +15,13 @@ const std::string kDqctl = "dqctl --connect-timeout 30s --command-timeout 30s ";
 json actions_of(const std::string& queue) {
   const Ran ran = run({"actions", queue, "-o", "json"});
   CHECK_MESSAGE(ran.code == 0, ran.err);
-  return test::parse_json(ran.out).at("actions");
+  return parse_json(ran.out).at("actions");
 }
 
 // Runs a command with --audit, and returns the latest action of the queue q.
 json action_of(std::vector<std::string> arguments, int code = 0, const std::string& input = "") {
   arguments.emplace_back("--audit");
-  const Ran ran = run(arguments, test::with_input(input));
+  const Ran ran = run(arguments, with_input(input));
   CHECK_MESSAGE(ran.code == code, ran.err);
   CHECK_FALSE(has(ran.err, "warning"));
   const json actions = actions_of("q");
@@ -35,21 +35,16 @@ TEST_CASE("actions: a change is recorded only on request, by --audit or DQCTL_AU
   test::make_dead("q", test::numbered(1), "why");
   run({"pause", "q"});
   CHECK(test::redis().cmd({"EXISTS", "dp:q:actions"}) == 0);
-  const Ran none = run({"actions"});
-  CHECK(none.code == 0);
-  CHECK(none.out.empty());
-  CHECK(has(none.err, "no action is recorded; dqctl --audit"));
+  expect(run({"actions"}), 0, {out_is(""), err_has("no action is recorded; dqctl --audit")});
 
-  test::DqctlOptions options;
+  DqctlOptions options;
   for (const std::string value : {"0", "1"}) {
     options.environment["DQCTL_AUDIT"] = value;
     run({"pause", "q", "--replace"}, options);
     CHECK(actions_of("q").size() == (value == "1" ? 1 : 0));
   }
   options.environment["DQCTL_AUDIT"] = "yes";
-  const Ran wrong = run({"resume", "q"}, options);
-  CHECK(wrong.code == 2);
-  CHECK(has(wrong.err, "DQCTL_AUDIT: yes; expected 1 or 0"));
+  expect(run({"resume", "q"}, options), 2, {err_has("DQCTL_AUDIT: yes; expected 1 or 0")});
 }
 
 TEST_CASE("actions: the list tells who changed how many messages, when, how, and with which outcome") {
@@ -58,22 +53,19 @@ TEST_CASE("actions: the list tells who changed how many messages, when, how, and
   const auto before = test::counts("q").now;
   const std::string unknown = test::id_made(0s);
   const json redriven = action_of({"redrive", "q", ids[0], ids[1], unknown}, 4);
-  CHECK(redriven.at("queue") == "q");
-  CHECK(redriven.at("messages") == 2);
-  CHECK(redriven.at("outcome") == "partly");
+  CHECK(holds(redriven, {{"queue", "q"}, {"messages", 2}, {"outcome", "partly"}}));
   CHECK(redriven.at("at").get<std::string>() >= dqctl::utc_text(before));
   CHECK(redriven.at("at").get<std::string>() <= dqctl::utc_text(test::counts("q").now));
   char host[256] = "";
   REQUIRE(::gethostname(host, sizeof host - 1) == 0);
   const passwd* user = ::getpwuid(::geteuid());
   REQUIRE(user != nullptr);
-  CHECK(redriven.at("who") == std::string(user->pw_name) + '@' + host);
-  CHECK(redriven.at("what") == kDqctl + "redrive q " + ids[0] + ' ' + ids[1] + ' ' + unknown + " --audit");
+  CHECK(holds(redriven, {{"who", std::string(user->pw_name) + '@' + host},
+                         {"what", kDqctl + "redrive q " + ids[0] + ' ' + ids[1] + ' ' + unknown + " --audit"}}));
 
   const json filtered = action_of({"redrive", "q", "--reason", "gate *", "--yes"});
-  CHECK(filtered.at("messages") == 3);
-  CHECK(filtered.at("outcome") == "done");
-  CHECK(filtered.at("what") == kDqctl + "redrive q --reason 'gate *' --yes --audit");
+  CHECK(holds(filtered,
+              {{"messages", 3}, {"outcome", "done"}, {"what", kDqctl + "redrive q --reason 'gate *' --yes --audit"}}));
   CHECK(actions_of("q").size() == 2);
   const Ran table = run({"actions"});
   CHECK(has(table.out, "MESSAGES  OUTCOME  WHAT"));
@@ -94,8 +86,7 @@ TEST_CASE("actions: every command that changes a queue is recorded, and dry runs
   CHECK(action_of({"release", "q", ids[3]}).at("messages") == 1);
   const json paused = action_of({"pause", "q", "--why", "it's down"});
   CHECK(paused.at("messages").is_null());
-  CHECK(paused.at("outcome") == "done");
-  CHECK(paused.at("what") == kDqctl + "pause q --why 'it'\\''s down' --audit");
+  CHECK(holds(paused, {{"outcome", "done"}, {"what", kDqctl + "pause q --why 'it'\\''s down' --audit"}}));
   CHECK(action_of({"resume", "q"}).at("what") == kDqctl + "resume q --audit");
   const std::string all = run({"export", "q", "--state", "dead"}).out;
   CHECK(action_of({"purge", "q", "--state", "dead", "--all", "--yes"}).at("messages") == 2);
@@ -111,16 +102,15 @@ TEST_CASE("actions: what a command has done is recorded when a signal ends it, a
     CAPTURE(number);
     test::empty_server();
     test::fill_dead(test::redis(), 50'000);
-    test::Dqctl redrive({"redrive", "q", "--all", "--yes", "--audit", "--rate", "2000/s"});
-    REQUIRE(test::eventually([] { return test::counts("q").dead < 50'000; }, test::kPatience));
+    Dqctl redrive({"redrive", "q", "--all", "--yes", "--audit", "--rate", "2000/s"});
+    REQUIRE(eventually([] { return test::counts("q").dead < 50'000; }, kPatience));
     redrive.signal(number);
     const Ran ran = redrive.wait();
     CHECK(ran.signal == 0);
     CHECK(ran.code == 4);
     const auto actions = actions_of("q");
     REQUIRE(actions.size() == 1);
-    CHECK(actions[0].at("outcome") == "partly");
-    CHECK(actions[0].at("messages") == 50'000 - test::counts("q").dead);
+    CHECK(holds(actions[0], {{"outcome", "partly"}, {"messages", 50'000 - test::counts("q").dead}}));
   }
 }
 
@@ -128,9 +118,9 @@ TEST_CASE("actions: nohup keeps a command running when the terminal is closed") 
   test::empty_server();
   test::fill_dead(test::redis(), 3000);
   const auto before = ::signal(SIGHUP, SIG_IGN);
-  test::Dqctl redrive({"redrive", "q", "--all", "--yes", "--rate", "2000/s"});
+  Dqctl redrive({"redrive", "q", "--all", "--yes", "--rate", "2000/s"});
   ::signal(SIGHUP, before);
-  REQUIRE(test::eventually([] { return test::counts("q").dead < 3000; }, test::kPatience));
+  REQUIRE(eventually([] { return test::counts("q").dead < 3000; }, kPatience));
   redrive.signal(SIGHUP);
   CHECK(redrive.wait().code == 0);
   CHECK(test::counts("q").dead == 0);
@@ -142,19 +132,19 @@ TEST_CASE("actions: redrive --to another queue is in the list of both") {
   CHECK(action_of({"redrive", "q", "--all", "--to", "r", "--create", "--yes"}).at("messages") == 3);
   REQUIRE(actions_of("r").size() == 1);
   CHECK(actions_of("r")[0].at("messages") == 3);
-  CHECK(test::lines_of(run({"actions", "-o", "ndjson"}).out).size() == 2);
+  CHECK(lines_of(run({"actions", "-o", "ndjson"}).out).size() == 2);
 }
 
 TEST_CASE("actions: those of all queues are merged, the latest first, at most --limit") {
   test::empty_server();
   for (const char* queue : {"a", "b", "c"}) test::send(queue, {"x"});
   for (const char* queue : {"b", "c", "a"}) run({"pause", queue, "--audit"});
-  const auto lines = test::lines_of(run({"actions", "-o", "ndjson"}).out);
+  const auto lines = lines_of(run({"actions", "-o", "ndjson"}).out);
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].at("queue") == "a");
   CHECK(lines[1].at("queue") == "c");
   CHECK(lines[2].at("queue") == "b");
-  CHECK(test::lines_of(run({"actions", "-o", "ndjson", "--limit", "2"}).out).size() == 2);
+  CHECK(lines_of(run({"actions", "-o", "ndjson", "--limit", "2"}).out).size() == 2);
   CHECK(run({"actions", "nowhere"}).code == 3);
 }
 
@@ -162,14 +152,11 @@ TEST_CASE("actions: an action that cannot be recorded is a warning, and the chan
   test::empty_server();
   test::send("q", {"x"});
   test::redis().cmd({"SET", "dp:q:actions", "of another program"});
-  const Ran ran = run({"pause", "q", "--audit"});
-  CHECK(ran.code == 0);
-  CHECK(has(ran.err, "warning: the change of q was made, but it could not be recorded for dqctl actions: "));
-  CHECK(has(ran.err, "WRONGTYPE"));
+  expect(run({"pause", "q", "--audit"}), 0,
+         {err_has("warning: the change of q was made, but it could not be recorded for dqctl actions: "),
+          err_has("WRONGTYPE")});
   CHECK(test::counts("q").paused);
-  const Ran list = run({"actions", "q"});
-  CHECK(list.code == 1);
-  CHECK(has(list.err, "WRONGTYPE"));
+  expect(run({"actions", "q"}), 1, {err_has("WRONGTYPE")});
   test::empty_server();
 }
 
@@ -181,8 +168,7 @@ TEST_CASE("actions: elements of other programs are shown escaped, and without a 
   const json actions = actions_of("q");
   REQUIRE(actions.size() == 3);
   CHECK(actions[0].at("outcome") == "done");  // the one with the latest time
-  CHECK(actions[1].at("outcome") == "do\033ne");
-  CHECK(actions[1].at("at") == "2023-11-14T22:13:20.000Z");
+  CHECK(holds(actions[1], {{"outcome", "do\033ne"}, {"at", "2023-11-14T22:13:20.000Z"}}));
   CHECK(actions[1].contains("who_base64"));
   CHECK(actions[2].at("at").is_null());
   CHECK(actions[2].at("who").is_null());

@@ -55,12 +55,12 @@ TEST_CASE("ages: with clocks that differ, no age is negative, and no past event 
                                                     {"redrive", "q", "--all"}}) {
     CAPTURE(arguments[0]);
     CAPTURE(arguments.back());
-    const test::Ran ran = run(arguments);
+    const Ran ran = run(arguments);
     CHECK((ran.code == 0 || ran.code == 5));
     CHECK(ran.out.size() > 10);
     check_ages(ran.out + ran.err, ids);
   }
-  const json queue = test::parse_json(run({"stuck", "q", "--look", "10ms", "--warn", "0s", "-o", "json"}).out);
+  const json queue = parse_json(run({"stuck", "q", "--look", "10ms", "--warn", "0s", "-o", "json"}).out);
   REQUIRE(queue.at("findings").size() > 1);
   for (const json& finding : queue.at("findings")) CHECK((finding.at("age_ms").is_null() || finding.at("age_ms") >= 0));
 }
@@ -90,6 +90,6 @@ TEST_CASE("ages: top shows no negative age of a queue or message") {
 TEST_CASE("ages: the sample of purge shows when pending messages are due") {
   test::empty_server();
   test::send("q", {"x"}, 1h);
-  const test::Ran ran = run({"purge", "q", "--state", "pending", "--all"});
+  const Ran ran = run({"purge", "q", "--state", "pending", "--all"});
   CHECK(has(ran.out + ran.err, "in 59m"));
 }

@@ -89,7 +89,7 @@ TEST_CASE("arguments: the empty value in --name= belongs to that option, and doe
 }
 
 TEST_CASE("arguments: values in brackets, and values that look like an empty option, arrive unchanged") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   for (const std::string& why : {std::string("[a,b]"), std::string("--why="), std::string("\x01\x02"),
                                  std::string("--x=\x01\x02y"), std::string("a=")}) {
     for (const bool joined : {true, false}) {
@@ -105,7 +105,7 @@ TEST_CASE("arguments: values in brackets, and values that look like an empty opt
 }
 
 TEST_CASE("arguments: --why= gives an empty reason, --exec= runs nothing, and --reason= filters nothing") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   delayqueue::Inspector inspector(test::server().url(), queue);
   delayqueue::SendOptions later;
@@ -117,24 +117,18 @@ TEST_CASE("arguments: --why= gives an empty reason, --exec= runs nothing, and --
     CHECK(inspector.find(id)->state == delayqueue::State::dead);
     CHECK(inspector.find(id)->reason.empty());
   }
-  const Ran work = run({"work", queue, "--exec=", "--until-empty"});
-  CHECK(work.code == 2);
-  CHECK(has(work.err, "--exec: ''; expected a command"));
+  expect(run({"work", queue, "--exec=", "--until-empty"}), 2, {err_has("--exec: ''; expected a command")});
   test::make_dead(queue, 1, "why");
-  const auto report =
-      test::parse_json(run({"purge", queue, "--state", "dead", "--reason=", "--yes", "-o", "json"}).out);
+  const auto report = parse_json(run({"purge", queue, "--state", "dead", "--reason=", "--yes", "-o", "json"}).out);
   CHECK(report.at("purged") == 2);
   CHECK(inspector.counts().dead == 1);
-  const Ran flag = run({"purge", queue, "--state", "dead", "--all", "--yes="});
-  CHECK(flag.code == 2);
+  const Ran flag = expect(run({"purge", queue, "--state", "dead", "--all", "--yes="}), 2);
   CHECK(has(flag.err, "a flag was given a value"));
 }
 
 TEST_CASE("arguments: an empty value of a connection option is refused, and does not stand for the default") {
   for (const char* option : {"--uri", "--password-file", "--user", "--tls-ca", "--tls-cert", "--tls-key"}) {
-    const Ran ran = run({"queues", option, ""});
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, std::string(option) + ": ''; expected a value"));
+    expect(run({"queues", option, ""}), 2, {err_has(std::string(option) + ": ''; expected a value")});
   }
 }
 
@@ -145,9 +139,7 @@ TEST_CASE("arguments: the error for a mistyped command names the closest command
                                              {"stat", "orders"},
                                              {"stat", "orders", "--watch", "2s"},
                                              {"--utc", "stat", "orders"}}) {
-    const Ran ran = run(words);
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, "no command like that; did you mean stats? see dqctl --help"));
+    expect(run(words), 2, {err_has("no command like that; did you mean stats? see dqctl --help")});
   }
 }
 
@@ -157,8 +149,7 @@ TEST_CASE("arguments: errors do not repeat an argument that may be a password") 
                                                                                      {"scripts", "s3cret"},
                                                                                      {"completion", "s3cret"},
                                                                                      {"--pasword", "s3cret", "x"}}) {
-    const Ran ran = run(words);
-    CHECK(ran.code == 2);
+    const Ran ran = expect(run(words), 2);
     CHECK_MESSAGE(!has(ran.err, "s3cret"), ran.err);
     CHECK(has(ran.err, "may be a password"));
   }

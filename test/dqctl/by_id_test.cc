@@ -8,7 +8,7 @@ using delayqueue::State;
 constexpr char kUnknownId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 struct QueueFixture {
-  std::string queue = test::fresh_queue();
+  std::string queue = fresh_queue();
   delayqueue::Producer producer{test::server().url(), queue};
   delayqueue::Inspector inspector{test::server().url(), queue};
 
@@ -45,9 +45,7 @@ struct Holder {
 
 TEST_CASE_FIXTURE(QueueFixture, "by id: the table shows the outcome for each message") {
   const std::string id = send();
-  const Ran moved = run({"reschedule", queue, id, "--in", "2h"});
-  CHECK(moved.code == 0);
-  CHECK(moved.err.empty());
+  const Ran moved = expect(run({"reschedule", queue, id, "--in", "2h"}), 0, {err_is("")});
   CHECK(moved.out == table(id, "moved"));
   CHECK(*inspector.find(id)->at > inspector.counts().now + 119min);
   CHECK(run({"reschedule", queue, id, "--at", "2100-01-01T00:00:00Z"}).code == 0);
@@ -58,14 +56,11 @@ TEST_CASE_FIXTURE(QueueFixture, "by id: the table shows the outcome for each mes
   CHECK(run({"bury", queue, id, "--why", "customer \xff is gone"}).out == table(id, "buried"));
   CHECK(inspector.find(id)->reason == "customer \xff is gone");
   CHECK(run({"bury", queue, id}).out == table(id, "was dead already"));
-  const Ran dead = run({"release", queue, id});
-  CHECK(dead.code == 1);
+  const Ran dead = expect(run({"release", queue, id}), 1);
   CHECK(dead.out == table(id, "dead: see dqctl redrive"));
   CHECK(run({"reschedule", queue, id, "--in", "1h"}).code == 1);
   CHECK(run({"cancel", queue, id}).out == table(id, "cancelled, was dead"));
-  const Ran gone = run({"cancel", queue, id});
-  CHECK(gone.code == 3);
-  CHECK(gone.out == table(id, "unknown"));
+  expect(run({"cancel", queue, id}), 3, {out_is(table(id, "unknown"))});
 }
 
 TEST_CASE_FIXTURE(QueueFixture,
@@ -79,32 +74,26 @@ TEST_CASE_FIXTURE(QueueFixture,
 TEST_CASE_FIXTURE(QueueFixture,
                   "by id: JSON has the outcomes and their counts; exit code 4 if some ids are unknown, 3 if all are") {
   const std::string id = send();
-  const Ran document = run({"cancel", queue, id, kUnknownId, "-o", "json"});
-  CHECK(document.code == 4);
-  const json report = test::parse_json(document.out);
+  const Ran document = expect(run({"cancel", queue, id, kUnknownId, "-o", "json"}), 4);
+  const json report = parse_json(document.out);
   CHECK(report.at("queue") == queue);
   CHECK(report.at("messages").size() == 2);
-  CHECK(report.at("messages")[0] == test::parse_json(R"({"id":")" + id + R"(","outcome":"cancelled, was pending"})"));
+  CHECK(report.at("messages")[0] == parse_json(R"({"id":")" + id + R"(","outcome":"cancelled, was pending"})"));
   CHECK(report.at("messages")[1].at("outcome") == "unknown");
-  CHECK(report.at("done") == 1);
-  CHECK(report.at("unknown") == 1);
-  CHECK(report.at("refused") == 0);
-  CHECK(report.at("interrupted") == false);
+  CHECK(holds(report, {{"done", 1}, {"unknown", 1}, {"refused", 0}, {"interrupted", false}}));
   CHECK(report.at("error").is_null());
-  const Ran lines = run({"cancel", queue, kUnknownId, kUnknownId, "-o", "ndjson"});
-  CHECK(lines.code == 3);
-  CHECK(test::lines_of(lines.out).size() == 2);
+  const Ran lines = expect(run({"cancel", queue, kUnknownId, kUnknownId, "-o", "ndjson"}), 3);
+  CHECK(lines_of(lines.out).size() == 2);
 }
 
 TEST_CASE_FIXTURE(
     QueueFixture,
     "by id: ids come from stdin, plain or as lines of ls; bad lines are reported, and all other ids are done") {
   const std::string one = send(), two = send(), three = send(), four = send();
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input =
       one + "\n\n  " + two + " \r\n{\"id\":\"" + three + "\",\"state\":\"dead\"}\nnonsense\n{\"x\":1}\n{\n" + four;
-  const Ran ran = run({"cancel", queue, "-"}, options);
-  CHECK(ran.code == 4);
+  const Ran ran = expect(run({"cancel", queue, "-"}, options), 4);
   CHECK(inspector.counts().pending == 0);
   CHECK(has(ran.err, "stdin, line 5: nonsense is no id; expected a UUID, or JSON with one"));
   CHECK(has(ran.err, "stdin, line 6: id: missing"));
@@ -152,16 +141,11 @@ TEST_CASE_FIXTURE(QueueFixture, "by id: wrong arguments are exit code 2, are nam
       {{"extend", queue, id, "--by", "0s"}, "by: 0 ms"},
   };
   for (const auto& [arguments, expected] : rows) {
-    const Ran ran = run(arguments);
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, expected));
-    CHECK(ran.out.empty());
+    expect(run(arguments), 2, {err_has(expected), out_is("")});
   }
   CHECK(inspector.counts().pending == 1);
   for (const char* command : {"cancel", "release", "bury"}) {
-    const Ran ran = run({command, queue + "x", id});
-    CHECK(ran.code == 3);
-    CHECK(has(ran.err, "queue " + queue + "x is not at "));
+    expect(run({command, queue + "x", id}), 3, {err_has("queue " + queue + "x is not at ")});
   }
 }
 
@@ -174,7 +158,7 @@ TEST_CASE_FIXTURE(QueueFixture, "by id: more than 20 ids from stdin are a dry ru
     if (i < 20) few += id + '\n';
     many += id + '\n';
   }
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input = many + "no id\n";
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"cancel", queue, "-"},
@@ -184,16 +168,12 @@ TEST_CASE_FIXTURE(QueueFixture, "by id: more than 20 ids from stdin are a dry ru
                                              {"extend", queue, "-", "--by", "1h"},
                                              {"redrive", queue, "-"}}) {
     CAPTURE(words.front());
-    const Ran ran = run(words, options);
-    CHECK(ran.code == 0);
-    CHECK(ran.out.empty());
-    CHECK(has(ran.err, "dry run: would " + words.front() + " 21 messages of " + queue));
+    expect(run(words, options), 0,
+           {out_is(""), err_has("dry run: would " + words.front() + " 21 messages of " + queue)});
     std::vector<std::string> as_json = words;
     as_json.insert(as_json.end(), {"-o", "json"});
-    const json report = test::parse_json(run(as_json, options).out);
-    CHECK(report.at("dry_run") == true);
-    CHECK(report.at("ids") == 21);
-    CHECK(report.at("bad_lines") == 1);
+    const json report = parse_json(run(as_json, options).out);
+    CHECK(holds(report, {{"dry_run", true}, {"ids", 21}, {"bad_lines", 1}}));
     CHECK(inspector.counts().pending == 21);
   }
   const Ran done = run({"bury", queue, "-", "--yes"}, options);

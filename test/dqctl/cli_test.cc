@@ -13,26 +13,16 @@ void write_file(const std::string& path, const std::string& text) { std::ofstrea
 }  // namespace
 
 TEST_CASE("cli: --help and --version print to stdout with exit code 0") {
-  const Ran help = run({"--help"});
-  CHECK(help.code == 0);
-  CHECK(has(help.out, "queues"));
-  CHECK(has(help.out, "--password-file"));
-  CHECK(help.err.empty());
-  const Ran command = run({"queues", "--help"});
-  CHECK(command.code == 0);
-  CHECK(has(command.out, "Example"));
-  CHECK(has(command.out, "  dqctl queues\n"));
-  const Ran version = run({"--version"});
-  CHECK(version.code == 0);
+  const Ran help = expect(run({"--help"}), 0, {out_has("queues"), out_has("--password-file"), err_is("")});
+  expect(run({"queues", "--help"}), 0, {out_has("Example"), out_has("  dqctl queues\n")});
+  const Ran version = expect(run({"--version"}), 0);
   CHECK(version.out.substr(0, 8) == "dqctl 0.");
 }
 
 TEST_CASE("cli: wrong usage is exit code 2, and the error names the correct usage") {
   const auto refused = [](const std::vector<std::string>& arguments, const std::string& word) {
     CAPTURE(word);
-    const Ran ran = run(arguments);
-    CHECK(ran.code == 2);
-    CHECK(ran.out.empty());
+    const Ran ran = expect(run(arguments), 2, {out_is("")});
     CHECK(ran.err.substr(0, 7) == "dqctl: ");
     CHECK(has(ran.err, word));
     CHECK(ran.err.find('\n') == ran.err.size() - 1);
@@ -54,11 +44,8 @@ TEST_CASE("cli: a password in an argument is refused and never shown") {
                           "redis+sentinel://u:geheim@a,b/master", "unix://u:geheim@/s"}) {
     CAPTURE(uri);
     for (const bool before : {true, false}) {
-      const Ran ran = before ? run({"-u", uri, "queues"}) : run({"queues", "--uri", uri});
-      CHECK(ran.code == 2);
-      CHECK(has(ran.err, "DELAYQUEUE_URI"));
-      CHECK(has(ran.err, "--password-file"));
-      CHECK_FALSE(has(ran.err, "heim"));
+      expect(before ? run({"-u", uri, "queues"}) : run({"queues", "--uri", uri}), 2,
+             {err_has("DELAYQUEUE_URI"), err_has("--password-file"), err_lacks("heim")});
     }
   }
 }
@@ -81,26 +68,20 @@ TEST_CASE("cli: a password comes from the environment, from a file or from the U
 
   CHECK(run({"queues"}, at("redis://:geheim@" + place)).code == 0);
   DqctlOptions options = at("redis://" + place);
-  const Ran none = run({"queues"}, options);
-  CHECK(none.code == 1);
-  CHECK(has(none.err, "NOAUTH"));
-  CHECK(has(none.err, "DELAYQUEUE_PASSWORD"));
+  expect(run({"queues"}, options), 1, {err_has("NOAUTH"), err_has("DELAYQUEUE_PASSWORD")});
   options.environment["DELAYQUEUE_PASSWORD"] = "geheim";
   CHECK(run({"queues"}, options).code == 0);
   write_file(folder.file("wrong"), "falsch\n");
-  const Ran wrong = run({"queues", "--password-file", folder.file("wrong")}, options);
-  CHECK(wrong.code == 1);
-  CHECK(has(wrong.err, "WRONGPASS"));
-  CHECK_FALSE(has(wrong.err, "falsch"));
+  expect(run({"queues", "--password-file", folder.file("wrong")}, options), 1,
+         {err_has("WRONGPASS"), err_lacks("falsch")});
   options.environment["DELAYQUEUE_PASSWORD"] = "falsch";
   write_file(folder.file("right"), "geheim\r\nmore\n");
   CHECK(run({"queues", "--password-file", folder.file("right")}, options).code == 0);
   write_file(folder.file("empty"), "");
   CHECK(run({"queues", "--password-file", folder.file("empty")}, options).code == 2);
   write_file(folder.file("bom"), "\xef\xbb\xbfgeheim\n");
-  const Ran bom = run({"queues", "--password-file", folder.file("bom")}, options);
-  CHECK(bom.code == 2);
-  CHECK(has(bom.err, "--password-file: the file begins with a byte order mark"));
+  expect(run({"queues", "--password-file", folder.file("bom")}, options), 2,
+         {err_has("--password-file: the file begins with a byte order mark")});
   write_file(folder.file("blank"), "geheim \n");
   CHECK(has(run({"queues", "--password-file", folder.file("blank")}, options).err, "begins or ends with a blank"));
   options.environment["DELAYQUEUE_PASSWORD"] = "geheim\n";
@@ -114,11 +95,7 @@ TEST_CASE("cli: a password comes from the environment, from a file or from the U
 TEST_CASE("cli: an unreachable server is exit code 1, and the error has its address without the password") {
   const test::Port unused;
   const std::string place = "127.0.0.1:" + std::to_string(unused.number());
-  const Ran ran = run({"queues"}, at("redis://:geheim@" + place));
-  CHECK(ran.code == 1);
-  CHECK(ran.out.empty());
-  CHECK(has(ran.err, place));
-  CHECK_FALSE(has(ran.err, "geheim"));
+  expect(run({"queues"}, at("redis://:geheim@" + place)), 1, {out_is(""), err_has(place), err_lacks("geheim")});
 }
 
 TEST_CASE("cli: --uri takes precedence over the environment") {
@@ -133,8 +110,7 @@ TEST_CASE("cli: --connect-timeout and --command-timeout bound the wait for a sil
   ::kill(server.pid(), SIGSTOP);
   Ran ran;
   for (int tries = 0; tries < 4; ++tries) {  // a busy machine may delay one run
-    ran = run({"queues", "--connect-timeout", "200ms", "--command-timeout", "200ms"}, at(server.url()));
-    CHECK(ran.code == 1);
+    ran = expect(run({"queues", "--connect-timeout", "200ms", "--command-timeout", "200ms"}, at(server.url())), 1);
     CHECK(ran.took >= std::chrono::milliseconds(190));
     if (ran.took < std::chrono::milliseconds(1900)) break;
   }
@@ -145,12 +121,10 @@ TEST_CASE("cli: --connect-timeout and --command-timeout bound the wait for a sil
 TEST_CASE("cli: dqctl ends silently when the reader of its stdout closes the pipe") {
   test::redis().cmd({"FLUSHALL"});
   for (int i = 0; i < 3000; ++i) test::redis().cmd({"SADD", "dp:queues", "dp:queue " + std::to_string(i)});
-  test::Dqctl running({"queues", "-o", "ndjson"});
+  Dqctl running({"queues", "-o", "ndjson"});
   REQUIRE(running.wait_for("queue"));
   running.close_out();
-  const Ran ran = running.wait();
-  CHECK(ran.code == 141);
-  CHECK(ran.err.empty());
+  expect(running.wait(), 141, {err_is("")});
   test::redis().cmd({"FLUSHALL"});
 }
 

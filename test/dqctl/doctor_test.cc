@@ -11,7 +11,7 @@ Ran doctor(std::vector<std::string> arguments) {
   return run(arguments);
 }
 
-void set(test::Redis& client, const std::string& name, const std::string& value) {
+void set(Redis& client, const std::string& name, const std::string& value) {
   REQUIRE(client.cmd({"CONFIG", "SET", name, value}) == "OK");
 }
 
@@ -28,9 +28,7 @@ std::string damage(const std::string& queue) {
 
 TEST_CASE("doctor: it reports the settings of the server") {
   test::empty_server();
-  const Ran ran = run({"doctor"});
-  CHECK(ran.code == 0);
-  CHECK(ran.err.empty());
+  const Ran ran = expect(run({"doctor"}), 0, {err_is("")});
   CHECK(ran.out.find("server      ") == 0);
   CHECK(has(ran.out, "\nversion     "));
   CHECK(has(ran.out, "\nrole        master, standalone\n"));
@@ -40,7 +38,7 @@ TEST_CASE("doctor: it reports the settings of the server") {
   CHECK(has(ran.out, "\nrisks       none found\n"));
   CHECK(test::redis().cmd({"SCARD", "dp:queues"}) == 0);
 
-  const json document = test::parse_json(run({"doctor", "-o", "json"}).out);
+  const json document = parse_json(run({"doctor", "-o", "json"}).out);
   CHECK(document.at("server").at("append_only") == "yes");
   CHECK(document.at("server").at("call_us").at("median") > 0);
   CHECK(document.at("risks").empty());
@@ -49,19 +47,17 @@ TEST_CASE("doctor: it reports the settings of the server") {
 
 TEST_CASE("doctor: a server that can lose messages is exit code 5") {
   delayqueue::PrivateServer server;
-  test::Redis(server.socket()).cmd({"CONFIG", "SET", "appendonly", "no"});
-  test::DqctlOptions options;
+  Redis(server.socket()).cmd({"CONFIG", "SET", "appendonly", "no"});
+  DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = server.url();
-  const Ran ran = run({"doctor"}, options);
-  CHECK(ran.code == 5);
-  CHECK(has(ran.out, "\nrisk        appendonly no"));
-  const json document = test::parse_json(run({"doctor", "-o", "ndjson"}, options).out);
+  expect(run({"doctor"}, options), 5, {out_has("\nrisk        appendonly no")});
+  const json document = parse_json(run({"doctor", "-o", "ndjson"}, options).out);
   CHECK(document.at("risks")[0].at("kind") == "persistence");
 }
 
 TEST_CASE("doctor: nearly full memory is a warning, and full memory is critical") {
   delayqueue::PrivateServer server;
-  test::Redis client(server.socket());
+  Redis client(server.socket());
   delayqueue::Producer producer(server.url(), "q");
   const auto used = [&] { return std::stoll(test::info("memory", "used_memory", client)); };
   set(client, "maxmemory", std::to_string(used() + 8'000'000));
@@ -69,46 +65,34 @@ TEST_CASE("doctor: nearly full memory is a warning, and full memory is critical"
     for (int i = 0; i < 10'000; ++i) producer.send(std::string(1000, 'x'));
   };
   REQUIRE_THROWS_WITH_AS(fill(), doctest::Contains("OOM"), delayqueue::ReplyError);
-  const Ran full = run({"doctor"}, at(server.url()));
-  CHECK(full.code == 5);
-  CHECK(has(full.out, "\ncritical    used_memory "));
-  CHECK(has(full.out, "refuses sends (OOM)"));
-  const json risks = test::parse_json(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks");
+  expect(run({"doctor"}, at(server.url())), 5, {out_has("\ncritical    used_memory "), out_has("refuses sends (OOM)")});
+  const json risks = parse_json(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks");
   REQUIRE(risks.size() == 1);
-  CHECK(risks[0].at("server") == "unix:" + server.socket());
-  CHECK(risks[0].at("kind") == "memory");
-  CHECK(risks[0].at("level") == "critical");
-  CHECK(risks[0].at("accepted") == false);
+  CHECK(holds(risks[0],
+              {{"server", "unix:" + server.socket()}, {"kind", "memory"}, {"level", "critical"}, {"accepted", false}}));
 
   set(client, "maxmemory", std::to_string(used() * 100 / 94));
-  const Ran nearly = run({"doctor"}, at(server.url()));
-  CHECK(nearly.code == 5);
-  CHECK(has(nearly.out, "\nrisk        used_memory "));
-  CHECK(test::parse_json(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks")[0].at("level") == "warning");
+  expect(run({"doctor"}, at(server.url())), 5, {out_has("\nrisk        used_memory ")});
+  CHECK(parse_json(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks")[0].at("level") == "warning");
   set(client, "maxmemory", std::to_string(used() * 2));
   CHECK(run({"doctor"}, at(server.url())).code == 0);
 }
 
 TEST_CASE("doctor: --accept accepts a risk by its name, still shows it, and hides no other risk and no damage") {
   delayqueue::PrivateServer server;
-  test::Redis client(server.socket());
+  Redis client(server.socket());
   set(client, "appendonly", "no");
   const auto options = at(server.url());
   CHECK(run({"doctor"}, options).code == 5);
-  const Ran accepted = run({"doctor", "--accept", "persistence"}, options);
-  CHECK(accepted.code == 0);
-  CHECK(has(accepted.out, "\naccepted    appendonly no"));
-  const json risks =
-      test::parse_json(run({"doctor", "--accept", "persistence", "-o", "json"}, options).out).at("risks");
+  expect(run({"doctor", "--accept", "persistence"}, options), 0, {out_has("\naccepted    appendonly no")});
+  const json risks = parse_json(run({"doctor", "--accept", "persistence", "-o", "json"}, options).out).at("risks");
   REQUIRE(risks.size() == 1);
-  CHECK(risks[0].at("accepted") == true);
-  CHECK(risks[0].at("level") == "warning");
+  CHECK(holds(risks[0], {{"accepted", true}, {"level", "warning"}}));
 
   set(client, "maxmemory", "67108864");
   set(client, "maxmemory-policy", "allkeys-lru");
-  const Ran other = run({"doctor", "--accept", "persistence"}, options);
-  CHECK(other.code == 5);
-  CHECK(has(other.out, "\nrisk        maxmemory-policy allkeys-lru"));
+  expect(run({"doctor", "--accept", "persistence"}, options), 5,
+         {out_has("\nrisk        maxmemory-policy allkeys-lru")});
   CHECK(run({"doctor", "--accept", "persistence", "--accept", "eviction"}, options).code == 0);
   CHECK(run({"doctor", "--accept=eviction", "--accept=persistence"}, options).code == 0);
 
@@ -119,9 +103,8 @@ TEST_CASE("doctor: --accept accepts a risk by its name, still shows it, and hide
   client.cmd({"HSET", "dp:q:retry:cnt", "0190f7c2-5b1f-7000-8000-000000000001", "3"});
   CHECK(run(both, options).code == 5);
 
-  const Ran wrong = run({"doctor", "--accept", "persistance"}, options);
-  CHECK(wrong.code == 2);
-  CHECK(has(wrong.err, "--accept: 'persistance'; expected one of eviction, memory, persistence, disk, replica, clock"));
+  expect(run({"doctor", "--accept", "persistance"}, options), 2,
+         {err_has("--accept: 'persistance'; expected one of eviction, memory, persistence, disk, replica, clock")});
 }
 
 TEST_CASE("doctor: every master of a Cluster is examined, and one that does not answer is reported") {
@@ -129,11 +112,9 @@ TEST_CASE("doctor: every master of a Cluster is examined, and one that does not 
   options.node.arguments = {"--appendonly", "yes"};
   test::Cluster six(options);
   const auto in_cluster = at(six.url());
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   delayqueue::Producer(six.url(), queue).send("x");
-  const Ran well = run({"doctor"}, in_cluster);
-  CHECK(well.code == 0);
-  CHECK(has(well.out, "\nmasters     3 in this Cluster\nrisks       none found\n"));
+  expect(run({"doctor"}, in_cluster), 0, {out_has("\nmasters     3 in this Cluster\nrisks       none found\n")});
 
   test::Node& owner = six.owner("{dp:" + queue + "}");
   test::Node& other = six.other_master(owner);
@@ -143,11 +124,10 @@ TEST_CASE("doctor: every master of a Cluster is examined, and one that does not 
     CAPTURE(name);
     std::vector<std::string> arguments = {"doctor", "--settle", "50ms"};
     if (!name.empty()) arguments.push_back(name);
-    const Ran ran = run(arguments, in_cluster);
-    CHECK(ran.code == 5);
-    CHECK(has(ran.out, "\nrisk        " + other.address() + ": maxmemory-policy allkeys-lru"));
+    expect(run(arguments, in_cluster), 5,
+           {out_has("\nrisk        " + other.address() + ": maxmemory-policy allkeys-lru")});
     arguments.insert(arguments.end(), {"-o", "json"});
-    const json document = test::parse_json(run(arguments, in_cluster).out);
+    const json document = parse_json(run(arguments, in_cluster).out);
     CHECK(document.at("servers").size() == 3);
     std::set<std::string> servers;
     for (const json& server : document.at("servers")) {
@@ -159,12 +139,10 @@ TEST_CASE("doctor: every master of a Cluster is examined, and one that does not 
     CHECK(servers.count(other.address()) == 1);
     if (!name.empty()) CHECK(document.at("server").at("where") == owner.address());
     REQUIRE(document.at("risks").size() == 1);
-    CHECK(document.at("risks")[0].at("server") == other.address());
-    CHECK(document.at("risks")[0].at("kind") == "eviction");
+    CHECK(holds(document.at("risks")[0], {{"server", other.address()}, {"kind", "eviction"}}));
   }
   for (const std::size_t i : {0, 1, 2}) REQUIRE(six.node(i).cmd({"CONFIG", "SET", "appendfsync", "no"}) == "OK");
-  const Ran same = run({"doctor", "--accept", "eviction", "--accept", "persistence"}, in_cluster);
-  CHECK(same.code == 0);
+  const Ran same = expect(run({"doctor", "--accept", "eviction", "--accept", "persistence"}, in_cluster), 0);
   const auto first = same.out.find("appendfsync no:");
   REQUIRE(first != std::string::npos);
   CHECK(same.out.find("appendfsync no:", first + 1) == std::string::npos);  // shown once, with all three addresses
@@ -173,12 +151,9 @@ TEST_CASE("doctor: every master of a Cluster is examined, and one that does not 
   six.replica_of(other).kill();
   other.kill();
   const std::vector<std::string> accept = {"doctor", "--accept", "eviction", "--accept", "persistence"};
-  const Ran away = run(accept, in_cluster);
-  CHECK(away.code == 4);
-  CHECK(has(away.out, "\nerror       " + other.address() + ": "));
-  CHECK(has(away.out, "\naccepted    "));
+  expect(run(accept, in_cluster), 4, {out_has("\nerror       " + other.address() + ": "), out_has("\naccepted    ")});
   CHECK(run({"doctor"}, in_cluster).code == 5);  // the risks of the other masters
-  const json document = test::parse_json(run({"doctor", "-o", "json"}, in_cluster).out);
+  const json document = parse_json(run({"doctor", "-o", "json"}, in_cluster).out);
   REQUIRE(document.at("servers").size() == 3);
   for (const json& server : document.at("servers"))
     CHECK(server.at("error").is_null() == (server.at("where") != other.address()));
@@ -188,17 +163,16 @@ TEST_CASE("doctor: if the queue's own Cluster node does not answer, the risks of
   test::ClusterOptions options;
   options.node.arguments = {"--appendonly", "yes"};
   test::Cluster six(options);
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   delayqueue::Producer(six.url(), queue).send("x");
   test::Node& owner = six.owner("{dp:" + queue + "}");
   six.replica_of(owner).kill();
   owner.kill();
-  const Ran ran = run({"doctor", queue}, at(six.url()));
-  CHECK(ran.code == 1);
-  CHECK(has(ran.out, "masters     3 in this Cluster\n"));
-  CHECK(has(ran.out, "\nerror       " + owner.address() + ": "));
+  const Ran ran =
+      expect(run({"doctor", queue}, at(six.url())), 1,
+             {out_has("masters     3 in this Cluster\n"), out_has("\nerror       " + owner.address() + ": ")});
   CHECK(ran.err.size() > 10);
-  CHECK(test::parse_json(run({"doctor", queue, "-o", "json"}, at(six.url())).out).count("error") == 1);
+  CHECK(parse_json(run({"doctor", queue, "-o", "json"}, at(six.url())).out).count("error") == 1);
 }
 
 TEST_CASE("doctor: the address that a Cluster reports for a node is escaped") {
@@ -217,9 +191,8 @@ TEST_CASE("doctor: the address that a Cluster reports for a node is escaped") {
   });
   port = server.port();
   const auto options = at("redis+cluster://" + server.host());
-  const Ran ran = run({"doctor", "--accept", "clock"}, options);
-  CHECK(ran.code == 4);
-  CHECK(has(ran.out, "\nerror       evil\\x1b[2J\\x0a\\xe2\\x80\\xae:1: "));
+  const Ran ran = expect(run({"doctor", "--accept", "clock"}, options), 4,
+                         {out_has("\nerror       evil\\x1b[2J\\x0a\\xe2\\x80\\xae:1: ")});
   for (const Ran& one : {ran, run({"doctor", "-o", "json"}, options)}) {
     CHECK_FALSE(has(one.out + one.err, "\033"));
     CHECK_FALSE(has(one.out + one.err, "\xe2\x80\xae"));
@@ -229,10 +202,8 @@ TEST_CASE("doctor: the address that a Cluster reports for a node is escaped") {
 TEST_CASE("doctor: a queue without damage is clean") {
   test::empty_server();
   test::send("my queue:eu", test::numbered(10));
-  const Ran ran = doctor({"my queue:eu"});
-  CHECK(ran.code == 0);
-  CHECK(has(ran.out, "\nmy queue:eu: all in order\n"));
-  const json check = test::parse_json(doctor({"my queue:eu", "-o", "json"}).out).at("check");
+  expect(doctor({"my queue:eu"}), 0, {out_has("\nmy queue:eu: all in order\n")});
+  const json check = parse_json(doctor({"my queue:eu", "-o", "json"}).out).at("check");
   CHECK(check.at("clean") == true);
   CHECK(check.at("counts").empty());
 }
@@ -240,25 +211,19 @@ TEST_CASE("doctor: a queue without damage is clean") {
 TEST_CASE("doctor: damage is shown, and repaired only with --yes") {
   const std::string id = damage("my queue:eu");
   const auto before = test::snapshot("dp:my queue:eu");
-  const Ran found = doctor({"my queue:eu"});
-  CHECK(found.code == 5);
-  CHECK(has(found.out, "my queue:eu: damaged\n"));
-  CHECK(has(found.out, "\n1x stranded\n"));
-  CHECK(has(found.out, "  such as " + id + "\n"));
-  CHECK(found.err == "dqctl doctor 'my queue:eu' --repair shows what a repair would do\n");
+  expect(doctor({"my queue:eu"}), 5,
+         {out_has("my queue:eu: damaged\n"), out_has("\n1x stranded\n"), out_has("  such as " + id + "\n"),
+          err_is("dqctl doctor 'my queue:eu' --repair shows what a repair would do\n")});
 
-  const Ran dry = doctor({"my queue:eu", "--repair"});
-  CHECK(dry.code == 5);
+  const Ran dry = expect(doctor({"my queue:eu", "--repair"}), 5);
   CHECK(dry.err == "dry run: this is what a repair would do; add --yes to do it\n");
   CHECK(test::snapshot("dp:my queue:eu") == before);
 
-  const json check = test::parse_json(doctor({"my queue:eu", "-o", "json"}).out).at("check");
-  CHECK(check.at("clean") == false);
-  CHECK(check.at("counts") == test::parse_json(R"({"stranded": 1, "orphaned_retries": 1})"));
+  const json check = parse_json(doctor({"my queue:eu", "-o", "json"}).out).at("check");
+  CHECK(holds(check, {{"clean", false}, {"counts", parse_json(R"({"stranded": 1, "orphaned_retries": 1})")}}));
   CHECK(check.at("findings")[0].at("repaired") == false);
 
-  const Ran repaired = doctor({"my queue:eu", "--repair", "--yes"});
-  CHECK(repaired.code == 0);
+  const Ran repaired = expect(doctor({"my queue:eu", "--repair", "--yes"}), 0);
   CHECK(repaired.err == "repaired 2\n");
   CHECK(test::redis().cmd({"LRANGE", "dp:my queue:eu:ready", "0", "-1"}) == std::vector<std::string>{id});
   CHECK(doctor({"my queue:eu"}).code == 0);
@@ -268,13 +233,8 @@ TEST_CASE("doctor: damage that it cannot repair is reported, including a key of 
   test::empty_server();
   test::send("q", {"x"});
   test::redis().cmd({"SET", "dp:q:pending", "something else"});
-  const Ran found = doctor({"q"});
-  CHECK(found.code == 5);
-  CHECK(has(found.out, "1x wrong_type"));
-  CHECK(has(found.out, "such as dp:q:pending"));
-  const Ran repair = doctor({"q", "--repair", "--yes"});
-  CHECK(repair.code == 4);
-  CHECK(repair.err == "repaired 0; 1 finding needs a person\n");
+  expect(doctor({"q"}), 5, {out_has("1x wrong_type"), out_has("such as dp:q:pending")});
+  expect(doctor({"q", "--repair", "--yes"}), 4, {err_is("repaired 0; 1 finding needs a person\n")});
   CHECK(test::redis().cmd({"GET", "dp:q:pending"}) == "something else");
 }
 
@@ -283,31 +243,24 @@ TEST_CASE("doctor: another program's key at settings or at the list of queues is
   test::send("q", {"x"});
   test::redis().cmd({"DEL", "dp:q:settings"});
   test::redis().cmd({"SET", "dp:q:settings", "something else"});
-  const Ran found = doctor({"q"});
-  CHECK(found.code == 1);
-  CHECK(has(found.err, "the key dp:q:settings is no hash, so another program uses it; rename or delete that key"));
-  CHECK_FALSE(has(found.err, "dqctl doctor QUEUE"));
+  expect(doctor({"q"}), 1,
+         {err_has("the key dp:q:settings is no hash, so another program uses it; rename or delete that key"),
+          err_lacks("dqctl doctor QUEUE")});
   test::redis().cmd({"DEL", "dp:q:settings", "dp:queues"});
   test::redis().cmd({"SET", "dp:queues", "something else"});
-  const Ran list = doctor({"q"});
-  CHECK(list.code == 5);
-  CHECK(has(list.out, "1x wrong_type"));
-  CHECK(has(list.out, "such as dp:queues"));
+  expect(doctor({"q"}), 5, {out_has("1x wrong_type"), out_has("such as dp:queues")});
 }
 
 TEST_CASE("doctor: what it may not read is named, and the rest is examined") {
   delayqueue::PrivateServer server;
-  test::Redis admin(server.socket());
+  Redis admin(server.socket());
   admin.cmd({"ACL", "SETUSER", "some", "on", ">secret", "~*", "&*", "+@all", "-scan", "-dbsize"});
   delayqueue::Producer(server.url(), "q").send("x");
   admin.cmd({"HSET", "dp:q:retry:cnt", "0190f7c2-5b1f-7000-8000-000000000001", "3"});
-  test::DqctlOptions options = test::at(server.url());
+  DqctlOptions options = at(server.url());
   options.environment["DELAYQUEUE_PASSWORD"] = "secret";
-  const Ran ran = run({"--user", "some", "doctor", "q", "--settle", "1ms", "--accept", "persistence"}, options);
-  CHECK(ran.code == 5);
-  CHECK(has(ran.out, "only a part was examined"));
-  CHECK(has(ran.out, "scan"));
-  CHECK(has(ran.out, "1x orphaned_retries"));
+  expect(run({"--user", "some", "doctor", "q", "--settle", "1ms", "--accept", "persistence"}, options), 5,
+         {out_has("only a part was examined"), out_has("scan"), out_has("1x orphaned_retries")});
 }
 
 TEST_CASE("doctor: SIGINT ends the check") {
@@ -321,12 +274,10 @@ TEST_CASE("doctor: SIGINT ends the check") {
                              redis.call('HSET', KEYS[2], id, '3')
                            end)lua",
                      "2", "dp:q:pending", "dp:q:retry:cnt"});
-  test::Dqctl running({"doctor", "q"});
+  Dqctl running({"doctor", "q"});
   REQUIRE(running.wait_for("clock"));
   running.signal(SIGINT);
-  const Ran ran = running.wait();
-  CHECK(ran.code == 130);
-  CHECK(has(ran.err, "interrupted"));
+  expect(running.wait(), 130, {err_has("interrupted")});
 }
 
 TEST_CASE("doctor: progress is shown on a terminal only") {
@@ -336,7 +287,7 @@ TEST_CASE("doctor: progress is shown on a terminal only") {
                              redis.call('ZADD', KEYS[1], i, string.format('0190f7c2-5b1f-7000-8000-%012x', i))
                            end)lua",
                      "1", "dp:q:dead"});
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.terminal = true;
   CHECK(has(run({"doctor", "q", "--settle", "1500ms"}, options).out, "\rchecked "));
   CHECK_FALSE(has(run({"doctor", "q", "--settle", "1500ms"}).err, "checked "));

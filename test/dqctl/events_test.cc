@@ -19,7 +19,7 @@ struct ReportedQueue {
     return options;
   }
 
-  const std::string name = test::fresh_queue();
+  const std::string name = fresh_queue();
   delayqueue::Producer producer;
 };
 
@@ -32,8 +32,7 @@ TEST_CASE("events: each event is printed at once on its own line, until Ctrl-C")
   queue.producer.send_batch({"a", "b"});
   REQUIRE(events.wait_for("sent"));
   events.signal(SIGINT);
-  const Ran ran = events.wait();
-  CHECK(ran.code == 0);
+  const Ran ran = expect(events.wait(), 0);
   const auto lines = text_lines(ran.out);
   REQUIRE(lines.size() >= 2);
   CHECK(has(lines[0], "TIME"));
@@ -58,11 +57,10 @@ TEST_CASE("events: every kind is printed as a line of JSON, and --limit ends it"
       options);
   consumer.start();
   queue.producer.send("y", once);
-  const Ran ran = events.wait();
-  CHECK(ran.code == 0);
+  const Ran ran = expect(events.wait(), 0);
   std::map<std::string, std::uint64_t> counts;
   for (const std::string& line : text_lines(ran.out)) {
-    const json event = test::parse_json(line);
+    const json event = parse_json(line);
     CHECK(has(event.at("time").get<std::string>(), "Z"));
     counts[event.at("event").get<std::string>()] += event.at("count").get<std::uint64_t>();
   }
@@ -72,9 +70,8 @@ TEST_CASE("events: every kind is printed as a line of JSON, and --limit ends it"
 
 TEST_CASE("events: --for ends it, a silent channel is explained once, and -o json prints one document") {
   ReportedQueue queue;
-  const Ran ran = run({"events", queue.name, "--for", "3500ms", "-o", "json"});
-  CHECK(ran.code == 0);
-  CHECK(test::parse_json(ran.out) == json{{"queue", queue.name}, {"events", json::array()}});
+  const Ran ran = expect(run({"events", queue.name, "--for", "3500ms", "-o", "json"}), 0);
+  CHECK(parse_json(ran.out) == json{{"queue", queue.name}, {"events", json::array()}});
   CHECK(has(ran.err, "no event so far: does any producer or consumer of " + queue.name + " set report_events"));
   CHECK(text_lines(ran.err).size() == 2);
 }
@@ -82,7 +79,7 @@ TEST_CASE("events: --for ends it, a silent channel is explained once, and -o jso
 TEST_CASE("events: it reconnects to a server that stops and restarts") {
   delayqueue::PrivateServer server;
   ReportedQueue queue(server.url());
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment = {{"DELAYQUEUE_URI", server.url()}};
   Dqctl events({"events", queue.name}, options);
   REQUIRE(events.wait_for("listening;"));
@@ -97,10 +94,8 @@ TEST_CASE("events: it reconnects to a server that stops and restarts") {
 }
 
 TEST_CASE("events: a missing queue, an unreachable server and wrong arguments have their exit codes") {
-  const Ran missing = run({"events", "not there"});
-  CHECK(missing.code == 3);
-  CHECK(has(missing.err, "queue 'not there' is not at "));
-  test::DqctlOptions nowhere;
+  expect(run({"events", "not there"}), 3, {err_has("queue 'not there' is not at ")});
+  DqctlOptions nowhere;
   nowhere.environment = {{"DELAYQUEUE_URI", "redis://127.0.0.1:1"}};
   CHECK(run({"events", "q"}, nowhere).code == 1);
   CHECK(run({"events"}).code == 2);

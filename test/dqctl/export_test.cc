@@ -21,7 +21,7 @@ std::vector<MessageInfo> all_of(const std::string& url, const std::string& queue
 }
 
 TEST_CASE("export, import: a queue moves to another server with every byte, due time, retry, reason and header") {
-  const std::string queue = test::fresh_queue() + ": \xc3\xa9 and colon";
+  const std::string queue = fresh_queue() + ": \xc3\xa9 and colon";
   const std::string url = test::server().url();
   delayqueue::Producer producer(url, queue);
   delayqueue::Inspector inspector(url, queue);
@@ -47,20 +47,17 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
   producer.send("ready");
   const auto before = all_of(url, queue);
   REQUIRE(before.size() == 301);
-  const Ran exported = run({"export", queue});
-  CHECK(exported.code == 0);
-  CHECK(exported.err.empty());
+  const Ran exported = expect(run({"export", queue}), 0, {err_is("")});
   CHECK(std::count(exported.out.begin(), exported.out.end(), '\n') == 301);
 
   delayqueue::PrivateServer elsewhere;
-  test::DqctlOptions there;
+  DqctlOptions there;
   there.environment["DELAYQUEUE_URI"] = elsewhere.url();
   there.input = exported.out;
   CHECK(has(run({"import", queue, "-", "--dry-run"}, there).out, "dry run: 301 messages, of which "));
   CHECK(test::counts(queue, elsewhere.url()).totals.sent == 0);
-  const json report = test::parse_json(run({"import", queue, "-", "-o", "json"}, there).out);
-  CHECK(report.at("created") == 301);
-  CHECK(report.at("failed") == 0);
+  const json report = parse_json(run({"import", queue, "-", "-o", "json"}, there).out);
+  CHECK(holds(report, {{"created", 301}, {"failed", 0}}));
   delayqueue::Inspector copy(elsewhere.url(), queue);
   for (const MessageInfo& message : before) {
     const auto found = copy.find(message.id);
@@ -75,20 +72,19 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
     if (message.at) CHECK(*message.at - *found->at < 1ms);
     if (message.at && message.state != State::dead) CHECK(*message.at == *found->at);  // whole milliseconds
   }
-  CHECK(test::parse_json(run({"import", queue, "-", "-o", "json"}, there).out).at("existed") == 301);
+  CHECK(parse_json(run({"import", queue, "-", "-o", "json"}, there).out).at("existed") == 301);
   CHECK(copy.queues() == std::vector<std::string>{queue});
 }
 
 TEST_CASE("export: it filters one state, warns of held messages, and skips messages without a body with exit code 4") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   test::make_dead(queue, 5, "a");
   const auto ids = test::make_dead(queue, 3, "b");
-  CHECK(test::lines_of(run({"export", queue, "--state", "dead", "--reason", "b"}).out).size() == 3);
+  CHECK(lines_of(run({"export", queue, "--state", "dead", "--reason", "b"}).out).size() == 3);
   CHECK(run({"export", queue, "--state", "pending"}).out.empty());
   test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + ids[0]});
-  const Ran ran = run({"export", queue});
-  CHECK(ran.code == 4);
-  CHECK(test::lines_of(ran.out).size() == 7);
+  const Ran ran = expect(run({"export", queue}), 4);
+  CHECK(lines_of(ran.out).size() == 7);
   CHECK(has(ran.err, "left out: 1 message without a body\n"));
   test::redis().cmd({"ZADD", "dp:" + queue + ":unack", "4000000000.000001", ids[1]});
   test::redis().cmd({"HSET", "dp:" + queue + ":retry:cnt", ids[1], "2"});
@@ -104,12 +100,12 @@ TEST_CASE("export: it filters one state, warns of held messages, and skips messa
 TEST_CASE(
     "import: of messages that exist it says how many differ and in what; --replace overwrites all but those in "
     "flight") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   test::send(queue, test::numbered(300), 1h);
   test::make_dead(queue, {"dead letter"}, "why");
   const std::string held = test::hold(queue, 1h);
   const auto import = [&](const std::string& lines, std::vector<std::string> more) {
-    test::DqctlOptions options;
+    DqctlOptions options;
     options.input = lines;
     more.insert(more.begin(), {"import", queue, "-"});
     return run(more, options);
@@ -135,25 +131,23 @@ TEST_CASE(
   for (std::size_t at = 0; (at = unsized.find("\"size\":", at)) != std::string::npos;) {
     unsized.erase(at, unsized.find(',', at) + 1 - at);
   }
-  const Ran differs = import(unsized, {});
-  CHECK(differs.code == 4);
-  CHECK(differs.out == "imported 0 messages into " + queue +
-                           ", 302 existed and stay as they are, of which 111 differ from the file (payload 111); "
-                           "--replace overwrites them\n");
-  CHECK(test::parse_json(import(unsized, {"-o", "json"}).out).at("differing") == 111);
-  const Ran replaced = import(unsized, {"--replace"});
-  CHECK(replaced.code == 4);
+  expect(import(unsized, {}), 4,
+         {out_is("imported 0 messages into " + queue +
+                 ", 302 existed and stay as they are, of which 111 differ from the file (payload 111); "
+                 "--replace overwrites them\n")});
+  CHECK(parse_json(import(unsized, {"-o", "json"}).out).at("differing") == 111);
+  const Ran replaced = expect(import(unsized, {"--replace"}), 4);
   CHECK(replaced.out == "imported 0 messages into " + queue + ", replaced 301; 1 line failed\n");
   CHECK(has(replaced.err, held + " is in flight, and was not replaced"));
-  CHECK(test::lines_of(run({"ls", queue, "--limit", "1000", "--state", "pending", "-o", "ndjson"}).out).size() == 300);
+  CHECK(lines_of(run({"ls", queue, "--limit", "1000", "--state", "pending", "-o", "ndjson"}).out).size() == 300);
   CHECK(import(unsized, {}).out == "imported 0 messages into " + queue + ", 302 existed\n");
   CHECK(run({"doctor", queue}).code == 0);
 }
 
 TEST_CASE("import: bad lines are reported by number and all others imported; a missing file is exit code 2") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   const std::string id = R"({"id":"0197f3a4-5b6c-7d8e-9f01-23456789abcd",)";
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input =
       "x\n" + id + "\"state\":\"ready\"}\n" + id + "\"state\":\"ready\",\"retries\":1}\n" + id +
       "\"state\":\"gone\"}\n" + id + "\"state\":\"dead\",\"payload\":\"x\"}\n" + id +
@@ -162,9 +156,8 @@ TEST_CASE("import: bad lines are reported by number and all others imported; a m
       "\"state\":\"pending\",\"at\":\"2150-01-01T00:00:00Z\",\"retries\":1,\"ttl_ms\":1000,\"payload\":\"x\"}\n" + id +
       "\"state\":\"ready\",\"retries\":1,\"payload\":null}\n" + id +
       "\"state\":\"ready\",\"state\":\"dead\",\"retries\":1,\"payload\":\"x\"}\n";
-  const Ran ran = run({"import", queue, "-"}, options);
-  CHECK(ran.code == 4);
-  CHECK(ran.out == "imported 1 message into " + queue + "; 9 lines failed\n");
+  const Ran ran = expect(run({"import", queue, "-"}, options), 4,
+                         {out_is("imported 1 message into " + queue + "; 9 lines failed\n")});
   for (const char* expected :
        {"stdin, line 1: is no JSON: x", "stdin, line 2: retries: missing", "stdin, line 3: payload: missing",
         "stdin, line 4: state: 'gone'", "stdin, line 5: at: missing",
@@ -182,8 +175,8 @@ TEST_CASE("import: bad lines are reported by number and all others imported; a m
 }
 
 TEST_CASE("import: a line whose shifted time is out of range is a bad line, in a dry run as well") {
-  const std::string queue = test::fresh_queue();
-  test::DqctlOptions options;
+  const std::string queue = fresh_queue();
+  DqctlOptions options;
   constexpr int kGood = 1100;  // more than two batches
   for (int i = 0; i < kGood; ++i) {
     char id[40];
@@ -195,11 +188,10 @@ TEST_CASE("import: a line whose shifted time is out of range is a bad line, in a
   }
   for (const bool dry : {true, false}) {
     CAPTURE(dry);
-    const Ran ran = run({"import", queue, "-", "-o", "json", dry ? "--dry-run" : "--utc"}, options);
-    CHECK(ran.code == 4);
-    CHECK(has(ran.err, "stdin, line 701: at: '1970-01-01T00:00:00+23:59'"));
-    CHECK(has(ran.err, "stdin, line 703: at: '2199-12-31T23:59:59-00:01'"));
-    const json report = test::parse_json(ran.out);
+    const Ran ran = expect(run({"import", queue, "-", "-o", "json", dry ? "--dry-run" : "--utc"}, options), 4,
+                           {err_has("stdin, line 701: at: '1970-01-01T00:00:00+23:59'"),
+                            err_has("stdin, line 703: at: '2199-12-31T23:59:59-00:01'")});
+    const json report = parse_json(ran.out);
     CHECK(report.at("failed") == 2);
     CHECK(report.at("errors").at(1).at("line") == 703);
     CHECK(report.at("alive") == kGood);
@@ -209,39 +201,34 @@ TEST_CASE("import: a line whose shifted time is out of range is a bad line, in a
 }
 
 TEST_CASE("export: a state with foreign ids only is exit code 4") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "no UUID"});
-  const Ran ran = run({"export", queue});
-  CHECK(ran.code == 4);
-  CHECK(ran.out.empty());
+  expect(run({"export", queue}), 4, {out_is("")});
 }
 
 TEST_CASE("export: if the server stops during the export, the last line is an error") {
   delayqueue::PrivateServer server;
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   test::make_dead(queue, 20'000, "x", server.url());
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = server.url();
-  test::Dqctl dqctl({"export", queue, "-o", "ndjson"}, options);
+  Dqctl dqctl({"export", queue, "-o", "ndjson"}, options);
   REQUIRE(dqctl.wait_for("\n"));
   server.kill();
-  const Ran ran = dqctl.wait();
-  CHECK(ran.code == 4);
-  const auto lines = test::lines_of(ran.out);
+  const Ran ran = expect(dqctl.wait(), 4);
+  const auto lines = lines_of(ran.out);
   CHECK(lines.size() < 20'000);
   CHECK(lines.back().contains("error"));
   CHECK(lines.front().contains("payload"));
 }
 
 TEST_CASE("export: it ends silently when the reader of its stdout closes the pipe") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   test::make_dead(queue, 20'000, "x");
-  test::Dqctl dqctl({"export", queue});
+  Dqctl dqctl({"export", queue});
   CHECK(dqctl.wait_for("\n"));
   dqctl.close_out();
-  const Ran ran = dqctl.wait();
-  CHECK(ran.code == 141);
-  CHECK(ran.err.empty());
+  expect(dqctl.wait(), 141, {err_is("")});
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ json found_by(std::vector<std::string> arguments, int code = 0) {
   arguments.insert(arguments.end(), {"-o", "json"});
   const Ran ran = run(arguments);
   CHECK_MESSAGE(ran.code == code, ran.err);
-  return test::parse_json(ran.out);
+  return parse_json(ran.out);
 }
 
 std::vector<std::string> queues_in(const json& document) {
@@ -31,19 +31,13 @@ TEST_CASE("find: an id is found in all queues that have it, with its state, and 
   same.id = id;
   delayqueue::Producer(test::server().url(), "mails").send("y", same);
 
-  const Ran table = run({"find", id});
-  CHECK(table.code == 0);
-  CHECK(table.err.empty());
-  CHECK(has(table.out, id + "  mails   ready"));
-  CHECK(has(table.out, id + "  orders  pending"));
-  CHECK_FALSE(has(table.out, "others"));
+  expect(run({"find", id}), 0,
+         {err_is(""), out_has(id + "  mails   ready"), out_has(id + "  orders  pending"), out_lacks("others")});
   const json all = found_by({id});
   CHECK(all.at("text") == id);
   CHECK(queues_in(all) == std::vector<std::string>{"mails", "orders"});
-  CHECK(all.at("messages")[1].at("id") == id);
-  CHECK(all.at("messages")[1].at("state") == "pending");
-  CHECK(all.at("examined") == 0);
-  CHECK(all.at("complete") == true);
+  CHECK(holds(all.at("messages")[1], {{"id", id}, {"state", "pending"}}));
+  CHECK(holds(all, {{"examined", 0}, {"complete", true}}));
   CHECK(all.at("errors").empty());
   CHECK(queues_in(found_by({id, "--in", "payload"})) == std::vector<std::string>{"others"});
 }
@@ -85,10 +79,7 @@ TEST_CASE("find: nothing found is exit code 3, and a text that is no id is wrong
   test::empty_server();
   test::send("a", {"x"});
   test::send("b", {"x"});
-  const Ran none = run({"find", "y"});
-  CHECK(none.code == 3);
-  CHECK(none.out.empty());
-  CHECK(none.err == "found nothing in 2 queues\n");
+  expect(run({"find", "y"}), 3, {out_is(""), err_is("found nothing in 2 queues\n")});
   CHECK(run({"find", "y", "--in", "id"}).code == 2);
   CHECK(run({"find", ""}).code == 2);
 }
@@ -129,7 +120,7 @@ TEST_CASE("find: nothing found is exit code 4 if a queue could not be read, and 
   CHECK(run({"find", "y"}).code == 1);
   test::send("good", {"x"});
   CHECK(run({"find", "y"}).code == 4);
-  CHECK(run({"find", "y"}, test::at("unix:///nonexistent/redis.sock")).code == 1);
+  CHECK(run({"find", "y"}, at("unix:///nonexistent/redis.sock")).code == 1);
   test::empty_server();
 }
 
@@ -141,8 +132,7 @@ TEST_CASE("find: a message in a partition is found by its id and by its payload"
   for (const std::string& text : {id, std::string("the pay")}) {
     const json all = found_by({text});
     REQUIRE(all.at("messages").size() == 1);
-    CHECK(all.at("messages")[0].at("partition") == 3);
-    CHECK(all.at("messages")[0].at("id") == id);
+    CHECK(holds(all.at("messages")[0], {{"partition", 3}, {"id", id}}));
   }
 }
 

@@ -42,7 +42,7 @@ void use(const std::string& queue, const std::string& url = test::server().url()
 }  // namespace
 
 TEST_CASE("forget: it removes every key of an empty queue and its entry in the list, and touches no other queue") {
-  const std::string queue = test::fresh_queue(), other = test::fresh_queue();
+  const std::string queue = fresh_queue(), other = fresh_queue();
   use(queue);
   use(other);
   test::redis().cmd({"HSET", "dp:" + queue + ":reason", "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "left by a Go worker"});
@@ -50,27 +50,20 @@ TEST_CASE("forget: it removes every key of an empty queue and its entry in the l
   CHECK(run({"pause", queue}).code == 0);
   const auto before = lasting_keys_of(other);
   CHECK_FALSE(before.empty());
-  const Ran ran = run({"forget", queue});
-  CHECK(ran.code == 0);
-  CHECK(ran.err.empty());
-  CHECK(ran.out == "forgot " + queue + ", and its pause\n");
+  expect(run({"forget", queue}), 0, {err_is(""), out_is("forgot " + queue + ", and its pause\n")});
   CHECK(keys_of(queue).empty());
   CHECK_FALSE(is_known(queue));
   CHECK(lasting_keys_of(other) == before);
   CHECK(is_known(other));
-  const Ran again = run({"forget", queue});
-  CHECK(again.code == 3);
-  CHECK(has(again.err, "queue " + queue + " is not at"));
-  const json report = test::parse_json(run({"forget", other, "-o", "json"}).out);
-  CHECK(report == test::parse_json(R"({"queue":")" + other + R"(","forgotten":true,"paused":false})"));
+  expect(run({"forget", queue}), 3, {err_has("queue " + queue + " is not at")});
+  const json report = parse_json(run({"forget", other, "-o", "json"}).out);
+  CHECK(report == parse_json(R"({"queue":")" + other + R"(","forgotten":true,"paused":false})"));
 }
 
 TEST_CASE("forget: a missing queue is exit code 3, and the error suggests the closest name") {
-  const std::string queue = test::fresh_queue() + "-orders";
+  const std::string queue = fresh_queue() + "-orders";
   use(queue);
-  const Ran ran = run({"forget", queue + "z"});
-  CHECK(ran.code == 3);
-  CHECK(has(ran.err, "did you mean " + queue + "?"));
+  expect(run({"forget", queue + "z"}), 3, {err_has("did you mean " + queue + "?")});
   CHECK(is_known(queue));
   CHECK(run({"forget"}).code == 2);
 }
@@ -79,7 +72,7 @@ TEST_CASE("forget: one message in any state keeps the queue with all its keys, a
   for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
     const std::string name = delayqueue::to_string(state);
     CAPTURE(name);
-    const std::string queue = test::fresh_queue();
+    const std::string queue = fresh_queue();
     const std::string base = "dp:" + queue;
     delayqueue::SendOptions later;
     later.delay = 1h;
@@ -96,10 +89,9 @@ TEST_CASE("forget: one message in any state keeps the queue with all its keys, a
       CHECK(buried.front() == delayqueue::Buried::buried);
     }
     const auto before = keys_of(queue);
-    const Ran ran = run({"forget", queue});
-    CHECK(ran.code == 1);
-    CHECK(has(ran.err, "cannot forget queue " + queue + ": it is not empty: 1 " + name + "; wait until"));
-    CHECK(has(test::parse_json(run({"forget", queue, "-o", "json"}).out).at("error").get<std::string>(), "1 " + name));
+    expect(run({"forget", queue}), 1,
+           {err_has("cannot forget queue " + queue + ": it is not empty: 1 " + name + "; wait until")});
+    CHECK(has(parse_json(run({"forget", queue, "-o", "json"}).out).at("error").get<std::string>(), "1 " + name));
     auto after = keys_of(queue);
     after.erase(std::remove(after.begin(), after.end(), base + ":wake"), after.end());
     for (const std::string& key : after) CHECK(std::find(before.begin(), before.end(), key) != before.end());
@@ -109,7 +101,7 @@ TEST_CASE("forget: one message in any state keeps the queue with all its keys, a
 }
 
 TEST_CASE("forget: stale ids in lists and garbage do not count as messages; a damaged queue is refused") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   const std::string base = "dp:" + queue;
   {
     delayqueue::Producer producer(test::server().url(), queue);
@@ -124,33 +116,29 @@ TEST_CASE("forget: stale ids in lists and garbage do not count as messages; a da
 
   use(queue);
   test::redis().cmd({"HSET", base + ":retry:cnt", "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "3"});
-  Ran ran = run({"forget", queue});
-  CHECK(ran.code == 1);
-  CHECK(has(ran.err, "in no state, or remains of them (1); dqctl doctor " + queue + " --repair --yes repairs it"));
+  expect(run({"forget", queue}), 1,
+         {err_has("in no state, or remains of them (1); dqctl doctor " + queue + " --repair --yes repairs it")});
   CHECK(is_known(queue));
   CHECK(run({"doctor", queue, "--repair", "--yes", "--settle", "1ms"}).code != 1);
   CHECK(run({"forget", queue}).code == 0);
 
   use(queue);
   test::redis().cmd({"SET", base + ":dead", "no set"});
-  ran = run({"forget", queue});
-  CHECK(ran.code == 1);
+  CHECK(run({"forget", queue}).code == 1);
   CHECK(test::redis().cmd({"EXISTS", base + ":stats"}) == 1);
 }
 
 TEST_CASE("forget: a message after many stale ids in its list is not lost") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   const auto sent = producer.send_batch(std::vector<std::string>(401, "x"));
   for (std::size_t i = 0; i < 400; ++i) CHECK(producer.cancel(sent[i].id) == State::ready);
-  const Ran ran = run({"forget", queue});
-  CHECK(ran.code == 1);
-  CHECK(has(ran.err, "1 ready"));
+  expect(run({"forget", queue}), 1, {err_has("1 ready")});
   CHECK(delayqueue::Inspector(test::server().url(), queue).find(sent[400].id)->state == State::ready);
 }
 
 TEST_CASE("forget: a consumer that waits for messages keeps the queue") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   use(queue);
   delayqueue::Consumer consumer(test::server().url(), queue,
                                 [](const delayqueue::Message&) { return delayqueue::ack(); });
@@ -158,16 +146,14 @@ TEST_CASE("forget: a consumer that waits for messages keeps the queue") {
   while (test::redis().cmd({"CLIENT", "LIST"}).text.find("cmd=bzpopmin") == std::string::npos) {
     std::this_thread::sleep_for(1ms);
   }
-  const Ran ran = run({"forget", queue});
-  CHECK(ran.code == 1);
-  CHECK(has(ran.err, "a consumer waits for its messages; stop it"));
+  expect(run({"forget", queue}), 1, {err_has("a consumer waits for its messages; stop it")});
   CHECK(is_known(queue));
   CHECK(consumer.stop());
   CHECK(run({"forget", queue}).code == 0);
 }
 
 TEST_CASE("forget: the next send registers the queue again, also from a producer that was connected before") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   delayqueue::Inspector inspector(test::server().url(), queue);
   delayqueue::QueueAdmin admin(test::server().url(), queue);
@@ -191,7 +177,7 @@ TEST_CASE("forget: the next send registers the queue again, also from a producer
 }
 
 TEST_CASE("forget: no message that is sent at the same moment is lost, and its queue is in the list") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   std::atomic<bool> stop{false};
   std::atomic<int> sent{0}, forgotten{0};
   delayqueue::Producer producer(test::server().url(), queue);
@@ -224,7 +210,7 @@ TEST_CASE("forget: no message that is sent at the same moment is lost, and its q
 }
 
 TEST_CASE("forget: with --prefix or --hash-tag it removes the keys with that prefix or tag, and no others") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   use(queue);
   delayqueue::ProducerOptions options;
   options.queue.prefix = "shop";
@@ -246,7 +232,7 @@ TEST_CASE("forget: it works in a Cluster, where the set of queues is on another 
     delayqueue::Producer producer(cluster.url(), queue);
     CHECK(producer.cancel(producer.send("x").id) == State::ready);
     CHECK(is_known(queue, cluster.url()));
-    test::DqctlOptions options;
+    DqctlOptions options;
     options.environment["DELAYQUEUE_URI"] = cluster.url();
     const Ran ran = run({"forget", queue}, options);
     CHECK_MESSAGE(ran.code == 0, ran.err);

@@ -58,11 +58,11 @@ bool is_connected() { return test::redis().cmd({"CLIENT", "LIST"}).text.find(" n
 }  // namespace
 
 TEST_CASE("interrupt: send ends although its stdin stays open, and sends nothing") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   OpenInput send("send " + queue + " - -o json");
   send.type("half a pay");
   CHECK(send.interrupt() == 130);
-  CHECK(test::parse_json(send.out()).at("error") == "stdin: not read to its end; nothing was sent");
+  CHECK(parse_json(send.out()).at("error") == "stdin: not read to its end; nothing was sent");
   CHECK(delayqueue::Inspector(test::server().url(), queue).counts().totals.sent == 0);
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("interrupt: a command that reads ids writes a JSON error and changes n
   for (int i = 0; i < 30; ++i) ids += "0197f3a4-5b6c-7d8e-9f01-23456789abcd\n";
   cancel.type(ids);
   CHECK(cancel.interrupt() == 130);
-  CHECK(test::parse_json(cancel.out()).at("error") == "interrupted; nothing was done");
+  CHECK(parse_json(cancel.out()).at("error") == "interrupted; nothing was done");
   CHECK(work.inspector.counts().ready == 1);
 }
 
@@ -89,16 +89,15 @@ TEST_CASE("interrupt: stuck and doctor write a JSON document with the error") {
                                                           {"doctor", work.name, "-o", "json", "--settle", "10m"}};
   for (const auto& words : commands) {
     REQUIRE(eventually([] { return !is_connected(); }, 30s));
-    test::Dqctl dqctl(words);
+    Dqctl dqctl(words);
     REQUIRE(eventually(is_connected, 30s));
     dqctl.signal(SIGINT);
-    const test::Ran ran = dqctl.wait();
-    CHECK(ran.code == 130);
+    const Ran ran = expect(dqctl.wait(), 130);
     CAPTURE(ran.out);
     CAPTURE(ran.err);
     CAPTURE(words.front());
     CHECK(test::text_lines(ran.out).size() == 1);
-    CHECK(test::parse_json(ran.out).at("error").get<std::string>().find("interrupted") != std::string::npos);
+    CHECK(parse_json(ran.out).at("error").get<std::string>().find("interrupted") != std::string::npos);
   }
 }
 
@@ -114,22 +113,21 @@ TEST_CASE("interrupt: a dry run writes the error as one JSON document or line") 
   };
   for (const std::string format : {"json", "ndjson"}) {
     CAPTURE(format);
-    test::DqctlOptions options;
+    DqctlOptions options;
     options.environment["DELAYQUEUE_URI"] = server.url();
     ::kill(server.pid(), SIGSTOP);
-    test::Dqctl dqctl({"purge", "q", "--state", "ready", "--match", "*", "-o", format, "--connect-timeout", "60s",
-                       "--command-timeout", "60s"},
-                      options);
+    Dqctl dqctl({"purge", "q", "--state", "ready", "--match", "*", "-o", format, "--connect-timeout", "60s",
+                 "--command-timeout", "60s"},
+                options);
     const bool ready = eventually([&] { return has_handler(dqctl.pid()); }, 30s);
     dqctl.signal(SIGINT);
     ::kill(server.pid(), SIGCONT);
     REQUIRE(ready);
-    const test::Ran ran = dqctl.wait();
-    CHECK(ran.code == 130);
+    const Ran ran = expect(dqctl.wait(), 130);
     CAPTURE(ran.out);
     CAPTURE(ran.err);
     REQUIRE(test::text_lines(ran.out).size() == 1);
-    CHECK(test::parse_json(ran.out).at("error") == "interrupted; nothing was done");
+    CHECK(parse_json(ran.out).at("error") == "interrupted; nothing was done");
     CHECK(ran.err == "dqctl: interrupted; nothing was done\n");
   }
 }

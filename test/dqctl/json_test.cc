@@ -22,7 +22,7 @@ TEST_CASE("json: fields keep their order, and every kind of value is written") {
         R"({"text":"a\"b\\c\n\u0001\u007f","number":18446744073709551615,"negative":-5,"real":0.5,"endless":null,)"
         R"("yes":true,"when":"1970-01-01T00:00:00.001Z","unset":null,"set":7,"object":{"a":1},"list":[{"a":1},{}],)"
         R"("names":["a","\\xff"]})");
-  CHECK(test::parse_json(object.text()).at("text") == "a\"b\\c\n\x01\x7f");
+  CHECK(parse_json(object.text()).at("text") == "a\"b\\c\n\x01\x7f");
   CHECK(Object().append(Object().add("a", 1)).append(Object()).append(Object().add("b", 2)).text() ==
         R"({"a":1,"b":2})");
 }
@@ -30,9 +30,9 @@ TEST_CASE("json: fields keep their order, and every kind of value is written") {
 TEST_CASE("json: any bytes are restored from a document") {
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
-  const json bytes = test::parse_json(Object().add("payload", all).text());
+  const json bytes = parse_json(Object().add("payload", all).text());
   CHECK(bytes.at("payload_base64") == base64(all));
   CHECK(bytes.count("payload") == 0);
-  const json text = test::parse_json(Object().add("payload", "ä\x1b").text());
+  const json text = parse_json(Object().add("payload", "ä\x1b").text());
   CHECK(text.at("payload") == "ä\x1b");
 }

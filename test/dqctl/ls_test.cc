@@ -11,7 +11,7 @@ json listed(std::vector<std::string> arguments) {
   const Ran ran = run(arguments);
   CAPTURE(ran.err);
   CHECK(ran.code == 0);
-  return test::parse_json(ran.out);
+  return parse_json(ran.out);
 }
 
 std::vector<std::string> payloads(const json& document) {
@@ -28,34 +28,27 @@ TEST_CASE("ls: dead letters are listed as a table and as JSON") {
   const std::string queue = "dead: and more";
   test::empty_server();
   const auto ids = test::make_dead(queue, {"first", std::string("\xff\x1b[31m\n", 7)}, "gateway timeout\n\x1b[2J");
-  const Ran table = run({"ls", queue, "--state", "dead"});
-  CHECK(table.code == 0);
-  CHECK(table.err.empty());
-  CHECK(has(table.out, "ID                                    DEAD SINCE"));
-  CHECK(has(table.out, ids[0]));
-  CHECK(has(table.out, "  5 B  gateway timeout\\n\\x1b[2J  first\n"));
-  CHECK(has(table.out, "\\xff\\x1b[31m\\n\n"));
-  CHECK_FALSE(has(table.out, "\x1b"));
+  expect(run({"ls", queue, "--state", "dead"}), 0,
+         {err_is(""), out_has("ID                                    DEAD SINCE"), out_has(ids[0]),
+          out_has("  5 B  gateway timeout\\n\\x1b[2J  first\n"), out_has("\\xff\\x1b[31m\\n\n"), out_lacks("\x1b")});
 
   const json document = listed({queue, "--state", "dead"});
-  CHECK(document.at("queue") == queue);
-  CHECK(document.at("state") == "dead");
-  CHECK(document.at("next") == nullptr);
+  CHECK(holds(document, {{"queue", queue}, {"state", "dead"}, {"next", nullptr}}));
   REQUIRE(document.at("messages").size() == 2);
   const json first = document.at("messages")[0];
-  CHECK(first.at("id") == ids[0]);
-  CHECK(first.at("state") == "dead");
-  CHECK(first.at("reason") == "gateway timeout\n\x1b[2J");
-  CHECK(first.at("size") == 5);
-  CHECK(first.at("retries") == nullptr);
-  CHECK(first.at("held") == false);
-  CHECK(first.at("payload_start") == "first");
+  CHECK(holds(first, {{"id", ids[0]},
+                      {"state", "dead"},
+                      {"reason", "gateway timeout\n\x1b[2J"},
+                      {"size", 5},
+                      {"retries", nullptr},
+                      {"held", false},
+                      {"payload_start", "first"}}));
   CHECK(first.at("at").get<std::string>().size() == 24);
   CHECK(first.at("sent").get<std::string>().back() == 'Z');
   CHECK(document.at("messages")[1].at("payload_start_base64") == "/xtbMzFtCg==");
 
   const Ran lines = run({"-o", "ndjson", "ls", queue, "--state=dead", "--limit", "1"});
-  CHECK(test::parse_json(lines.out).at("id") == ids[0]);
+  CHECK(parse_json(lines.out).at("id") == ids[0]);
   const json page = listed({queue, "--state", "dead", "--limit", "1"});
   CHECK(lines.err == "more: --cursor " + page.at("next").get<std::string>() + "\n");
 }
@@ -69,18 +62,12 @@ TEST_CASE("ls: pending, held and ready messages are listed with their due times,
   CHECK(payloads(listed({"q", "--state", "ready"})) == Strings{"now"});
   CHECK(payloads(listed({"q", "--state", "retry"})).empty());
   const json unack = listed({"q", "--state", "unack"}).at("messages")[0];
-  CHECK(unack.at("id") == held);
-  CHECK(unack.at("held") == true);
-  CHECK(unack.at("deliveries") == 3);
-  CHECK(unack.at("retries") == 3);
+  CHECK(holds(unack, {{"id", held}, {"held", true}, {"deliveries", 3}, {"retries", 3}}));
   CHECK(has(run({"ls", "q", "--state", "pending"}).out, "  in 59m"));
   const Ran table = run({"ls", "q", "--state", "unack"});
   CHECK(has(table.out, "LEASE ENDS"));
   CHECK(has(table.out, "  in 1"));
-  const Ran none = run({"ls", "q", "--state", "retry"});
-  CHECK(none.code == 0);
-  CHECK(none.out.empty());
-  CHECK(none.err == "q has no message in retry\n");
+  expect(run({"ls", "q", "--state", "retry"}), 0, {out_is(""), err_is("q has no message in retry\n")});
 }
 
 TEST_CASE("ls: a missing body is shown as missing") {
@@ -137,14 +124,11 @@ TEST_CASE("ls: it filters by reason, payload and age, and continues after the la
   const json first = dead({"--reason", "no*", "--limit", "2"});
   CHECK(payloads(first) == Strings{"b1", "b2"});
   CHECK(payloads(dead({"--reason", "no*", "--cursor", first.at("next")})) == Strings{"b3"});
-  const Ran of_another_state = run({"ls", "q", "--state", "pending", "--cursor", first.at("next").get<std::string>()});
-  CHECK(of_another_state.code == 2);
+  CHECK(run({"ls", "q", "--state", "pending", "--cursor", first.at("next").get<std::string>()}).code == 2);
   CHECK(dead({"--older-than", "30m"}).at("next") == nullptr);  // all later messages are too young
-  const Ran none = run({"ls", "q", "--state", "dead", "--match", "z"});
-  CHECK(none.code == 0);
-  CHECK(none.err ==
-        "q has no message in dead that matches\n"
-        "--match z matches only exactly this text; to find it anywhere: --match '*z*'\n");
+  expect(run({"ls", "q", "--state", "dead", "--match", "z"}), 0,
+         {err_is("q has no message in dead that matches\n"
+                 "--match z matches only exactly this text; to find it anywhere: --match '*z*'\n")});
 }
 
 TEST_CASE("walk: in a state that is sorted by time it ends at the first message that is too young") {
@@ -184,8 +168,7 @@ TEST_CASE("ls: --match searches more of a long payload than is shown") {
 TEST_CASE("ls: exit code 3 for a missing queue, 2 for wrong arguments, 1 for a key of a wrong type") {
   test::empty_server();
   test::send("there", {"x"});
-  const Ran nowhere = run({"ls", "nowhere", "--state", "dead"});
-  CHECK(nowhere.code == 3);
+  const Ran nowhere = expect(run({"ls", "nowhere", "--state", "dead"}), 3);
   CHECK(has(nowhere.err, "dqctl: queue nowhere is not at unix://"));
   CHECK(has(nowhere.err, "there are: there\n"));
   CHECK(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:nowhere"}) == 0);  // reading does not register the queue
@@ -196,10 +179,7 @@ TEST_CASE("ls: exit code 3 for a missing queue, 2 for wrong arguments, 1 for a k
   CHECK(run({"ls", "there", "--state", "dead", "--limit", "-1"}).code == 2);
   CHECK(run({"ls", "there", "--state", "dead", "--cursor", "x"}).code == 2);
   test::redis().cmd({"SET", "dp:there:dead", "something else"});
-  const Ran wrong = run({"ls", "there", "--state", "dead"});
-  CHECK(wrong.code == 1);
-  CHECK(has(wrong.err, "WRONGTYPE"));
-  CHECK(has(wrong.err, "dqctl doctor"));
+  expect(run({"ls", "there", "--state", "dead"}), 1, {err_has("WRONGTYPE"), err_has("dqctl doctor")});
 }
 
 TEST_CASE("ls: a registered queue without messages is no error") {
@@ -216,12 +196,11 @@ TEST_CASE("ls: a queue name may look like a command, an option or a list") {
   for (const char* name : {"ls", "[a,b]", "-x", "--state", "*"}) {
     CAPTURE(name);
     test::send(name, {"x"});
-    const Ran ran = run({"ls", "--state", "ready", "-o", "json", "--", name});
-    CHECK(ran.code == 0);
-    CHECK(test::parse_json(ran.out).at("queue") == name);
+    const Ran ran = expect(run({"ls", "--state", "ready", "-o", "json", "--", name}), 0);
+    CHECK(parse_json(ran.out).at("queue") == name);
   }
   CHECK(run({"ls", "ls", "--state", "ready"}).code == 0);
-  CHECK(test::parse_json(run({"stats", "-o", "json", "--", "[a,b]", "ls"}).out).at("queues").size() == 2);
+  CHECK(parse_json(run({"stats", "-o", "json", "--", "[a,b]", "ls"}).out).at("queues").size() == 2);
 }
 
 void many_dead() {
@@ -250,24 +229,22 @@ void check_goes_on(const Ran& ended) {
 
 TEST_CASE("ls: SIGINT ends a long listing and keeps the lines that were found") {
   many_dead();
-  test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"});
+  Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"});
   REQUIRE(running.wait_for("\n"));
   running.signal(SIGINT);
-  const Ran ran = running.wait();
-  CHECK(ran.code == 4);
+  const Ran ran = expect(running.wait(), 4);
   CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') < 150'000);
   check_goes_on(ran);
 }
 
 TEST_CASE("ls: SIGINT while the reader is slow loses no line") {
   many_dead();
-  test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"});
+  Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"});
   REQUIRE(running.wait_for("\n"));
   std::this_thread::sleep_for(300ms);  // the pipe is full by now
   running.signal(SIGINT);
   std::this_thread::sleep_for(300ms);
-  const Ran ran = running.wait();
-  CHECK(ran.code == 4);
+  const Ran ran = expect(running.wait(), 4);
   CHECK(ran.out.back() == '\n');
   check_goes_on(ran);
 }

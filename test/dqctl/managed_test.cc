@@ -70,7 +70,7 @@ void use_library(const std::string& url, const delayqueue::QueueOptions& queue, 
   const auto moved = producer.send("moved", later).id;
   CHECK(producer.reschedule(moved, {}) == delayqueue::Moved::moved);
   delayqueue::SendOptions own;
-  own.id = test::kId;
+  own.id = kId;
   CHECK(producer.send("own", own).created);
   CHECK(!producer.send("own", own).created);
   CHECK(producer.send_batch({"fail", "reject", std::string(5'000, 'x')}, delayqueue::SendOptions()).size() == 3);
@@ -91,14 +91,14 @@ void use_library(const std::string& url, const delayqueue::QueueOptions& queue, 
       },
       consuming);
   consumer.start();
-  CHECK(test::eventually([&] { return handled == 6 && consumer.stats().acked == 6; }, test::kPatience));
+  CHECK(eventually([&] { return handled == 6 && consumer.stats().acked == 6; }, kPatience));
 
   // A wake-up, and the sleep until a due time.
   delayqueue::SendOptions soon;
   soon.delay = 50ms;
   producer.send("soon", soon);
   producer.send("at once");
-  CHECK(test::eventually([&] { return handled == 8; }, test::kPatience));
+  CHECK(eventually([&] { return handled == 8; }, kPatience));
   CHECK(consumer.stop());
 
   delayqueue::InspectorOptions inspecting;
@@ -121,7 +121,7 @@ void use_library(const std::string& url, const delayqueue::QueueOptions& queue, 
 void use_dqctl(const std::string& url, const Words& globals = {}) {
   const auto run = [&](Words arguments, int code = 0) {
     arguments.insert(arguments.end(), globals.begin(), globals.end());
-    const Ran ran = test::run(arguments, test::at(url));
+    const Ran ran = test::run(arguments, at(url));
     CAPTURE(arguments);
     CAPTURE(ran.out);
     CAPTURE(ran.err);
@@ -176,7 +176,7 @@ TEST_CASE("managed services: it is the same if the user has no right to these co
   auto server = test::server_with({});
   Words user = {"ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"};
   for (const std::string& command : refused_by_the_strictest()) user.push_back("-" + command);
-  test::Redis admin(server.socket());
+  Redis admin(server.socket());
   REQUIRE(admin.cmd(user) == "OK");
   Log log;
   use_library(url_of(server, "app:secret@"), {}, log);
@@ -188,9 +188,9 @@ TEST_CASE("managed services: it is the same if the user has no right to these co
 // As the Enterprise policy of Azure Managed Redis: one address, no MOVED, but all keys of a command in one slot.
 TEST_CASE("managed services: behind one address of a Cluster, hash_tag = on makes a queue work") {
   auto server = test::server_with({"--cluster-enabled", "yes", "--rename-command", "CONFIG", ""});
-  test::Redis admin(server.socket());
+  Redis admin(server.socket());
   REQUIRE(admin.cmd({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"}) == "OK");
-  REQUIRE(test::eventually([&] { return has(admin.cmd({"CLUSTER", "INFO"}).text, "cluster_state:ok"); }));
+  REQUIRE(eventually([&] { return has(admin.cmd({"CLUSTER", "INFO"}).text, "cluster_state:ok"); }));
 
   delayqueue::Producer without(url_of(server), "mails");
   CHECK_THROWS_WITH_AS(without.send("42"), doctest::Contains("set queue.hash_tag to on"), delayqueue::ReplyError);

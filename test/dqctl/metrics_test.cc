@@ -24,9 +24,7 @@ TEST_CASE("metrics: the page has every state, the ages and the totals of all que
   test::redis().cmd({"ZADD", "dp:orders:pending", "1000", "0190f7c2-5b1f-7000-8000-000000000001"});
   test::redis().cmd({"HSET", "dp:orders:stats", "acked", "12345678901"});
   delayqueue::QueueAdmin(test::server().url(), "mails").pause();
-  const Ran ran = run({"metrics"});
-  CHECK(ran.code == 0);
-  CHECK(ran.err.empty());
+  const Ran ran = expect(run({"metrics"}), 0, {err_is("")});
   CHECK(sample(ran.out, "delayqueue_up{queue=\"orders\"}") == 1);
   CHECK(sample(ran.out, "delayqueue_messages{queue=\"orders\",state=\"pending\"}") == 3);
   CHECK(sample(ran.out, "delayqueue_messages{queue=\"orders\",state=\"ready\"}") == 3);
@@ -68,10 +66,7 @@ TEST_CASE("metrics: -o json and -o ndjson are refused, because the page is no JS
   test::send("orders", {"x"});
   for (const char* form : {"json", "ndjson"}) {
     CAPTURE(form);
-    const Ran ran = run({"metrics", "-o", form});
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, "expected dqctl stats -o json"));
-    CHECK_FALSE(has(ran.out, "delayqueue_up"));
+    expect(run({"metrics", "-o", form}), 2, {err_has("expected dqctl stats -o json"), out_lacks("delayqueue_up")});
   }
   CHECK(run({"metrics", "-o", "table"}).code == 0);
 }
@@ -80,9 +75,7 @@ TEST_CASE("metrics: named queues only, each once") {
   test::empty_server();
   test::send("orders", {"x"});
   test::send("mails", {"x"});
-  const Ran ran = run({"metrics", "orders", "orders"});
-  CHECK(ran.code == 0);
-  CHECK_FALSE(has(ran.out, "mails"));
+  const Ran ran = expect(run({"metrics", "orders", "orders"}), 0, {out_lacks("mails")});
   std::size_t samples = 0;
   for (const std::string& line : test::text_lines(ran.out)) samples += line.rfind("delayqueue_up{", 0) == 0;
   CHECK(samples == 1);
@@ -94,16 +87,14 @@ TEST_CASE("metrics: a queue that cannot be read has delayqueue_up 0 and nothing 
   test::send("mails", {"x"});
   test::redis().cmd({"DEL", "dp:mails:unack"});
   test::redis().cmd({"SET", "dp:mails:unack", "something else"});
-  const Ran ran = run({"metrics"});
-  CHECK(ran.code == 4);
+  const Ran ran = expect(run({"metrics"}), 4);
   CHECK(sample(ran.out, "delayqueue_up{queue=\"mails\"}") == 0);
   CHECK(sample(ran.out, "delayqueue_up{queue=\"orders\"}") == 1);
   CHECK(sample(ran.out, "delayqueue_messages{queue=\"mails\",state=\"ready\"}") == -1);
   CHECK(sample(ran.out, "delayqueue_messages{queue=\"orders\",state=\"ready\"}") == 1);
   CHECK(has(ran.err, "mails: "));
   CHECK(has(ran.err, "dqctl doctor"));
-  const Ran missing = run({"metrics", "orders", "nowhere"});
-  CHECK(missing.code == 4);
+  const Ran missing = expect(run({"metrics", "orders", "nowhere"}), 4);
   CHECK(sample(missing.out, "delayqueue_up{queue=\"nowhere\"}") == 0);
   CHECK(run({"metrics", "nowhere"}).code == 3);
 }
@@ -124,8 +115,7 @@ TEST_CASE("metrics: of all queues, those with names over 1,024 bytes are left ou
   test::empty_server();
   const std::string longest(1024, 'a'), longer(1025, 'b');
   test::redis().cmd({"SADD", "dp:queues", "dp:" + longest, "dp:" + longer});
-  const Ran ran = run({"metrics"});
-  CHECK(ran.code == 0);
+  const Ran ran = expect(run({"metrics"}), 0);
   CHECK(sample(ran.out, "delayqueue_up{queue=\"" + longest + "\"}") == 1);
   CHECK_FALSE(has(ran.out, longer));
   CHECK(has(ran.err, "1 queue is left out: names over 1,024 bytes"));
@@ -137,13 +127,8 @@ TEST_CASE("metrics: of all queues, those with names over 1,024 bytes are left ou
 
 TEST_CASE("metrics: without any queue the page is empty, and stderr says so; without a server it is exit code 1") {
   test::empty_server();
-  const Ran ran = run({"metrics"});
-  CHECK(ran.code == 0);
-  CHECK(ran.out.empty());
-  CHECK(has(ran.err, "no queue is at "));
-  const Ran away = run({"metrics"}, test::at("unix:///nonexistent/redis.sock"));
-  CHECK(away.code == 1);
-  CHECK(away.out.empty());
+  expect(run({"metrics"}), 0, {out_is(""), err_has("no queue is at ")});
+  expect(run({"metrics"}, at("unix:///nonexistent/redis.sock")), 1, {out_is("")});
 }
 
 TEST_CASE("metrics: the number of requests does not depend on the number of messages") {
@@ -168,8 +153,7 @@ TEST_CASE("metrics: a queue with partitions has one series: the sums, and the wo
   test::redis().cmd({"HSET", queue.to.keys(3).stats, "probe", oldest + " 1000000000000000"});
   queue.to.send(2, "x", 1h);
   test::redis().cmd({"ZADD", queue.to.keys(2).pending, "1000", queue.to.id(2)});
-  const Ran ran = run({"metrics", queue.name});
-  CHECK(ran.code == 0);
+  const Ran ran = expect(run({"metrics", queue.name}), 0);
   const std::string label = "{queue=\"" + queue.name + "\"";
   CHECK(sample(ran.out, "delayqueue_partitions" + label + "}") == 4);
   CHECK(sample(ran.out, "delayqueue_messages" + label + ",state=\"ready\"}") == 3);

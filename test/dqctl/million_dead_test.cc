@@ -3,8 +3,6 @@
 
 #include "support/command_times.h"
 
-namespace {}  // namespace
-
 TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no reading command more than 50 MiB") {
   test::empty_server();
   test::fill_dead(test::redis(), 1'000'000);
@@ -12,7 +10,7 @@ TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no 
   long most_kib = 0;
   for (int i = 0; i < 10 && best >= std::chrono::milliseconds(100); ++i) {  // the machine may be busy
     const Ran ran = run({"ls", "q", "--state", "dead", "--limit", "20", "-o", "json"});
-    CHECK(test::parse_json(ran.out).at("messages").size() == 20);
+    CHECK(parse_json(ran.out).at("messages").size() == 20);
     best = std::min(best, ran.took);
     most_kib = std::max(most_kib, ran.peak_kib);
   }
@@ -26,7 +24,7 @@ TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no 
 
   const Ran last = run({"ls", "q", "--state", "dead", "--match", "payload 1000000", "-o", "json"});
   MESSAGE("ls --match of the last: " << last.took.count() << " ms, " << last.peak_kib << " KiB");
-  CHECK(test::parse_json(last.out).at("messages").size() == 1);
+  CHECK(parse_json(last.out).at("messages").size() == 1);
   CHECK(last.peak_kib < test::kMostKib);
 
   test::redis().cmd({"CONFIG", "RESETSTAT"});
@@ -35,7 +33,7 @@ TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no 
   CHECK_MESSAGE(times.bounded(), times);
   CHECK(times.calls >= 1000);
   MESSAGE("reasons: " << reasons.took.count() << " ms, " << reasons.peak_kib << " KiB");
-  CHECK(test::parse_json(reasons.out).at("counted") == 1'000'000);
+  CHECK(parse_json(reasons.out).at("counted") == 1'000'000);
   CHECK(reasons.peak_kib < test::kMostKib);
   test::empty_server();
 }
@@ -44,9 +42,8 @@ TEST_CASE("a hundred thousand dead letters: a complete listing takes no more mem
   test::empty_server();
   test::fill_dead(test::redis(), 100'000);
   for (const char* format : {"table", "json", "ndjson"}) {
-    test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", format});
-    const Ran ran = running.wait();
-    CHECK(ran.code == 0);
+    Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", format});
+    const Ran ran = expect(running.wait(), 0);
     const auto lines = std::count(ran.out.begin(), ran.out.end(), '\n');
     CHECK(lines >= 100'000);
     CHECK(lines <= 100'002);

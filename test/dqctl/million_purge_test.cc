@@ -16,13 +16,13 @@ struct Server {
     delayqueue::PrivateServerOptions options;
     options.arguments = {"--appendonly", "no", "--save", ""};
     server = std::make_unique<delayqueue::PrivateServer>(options);
-    client = std::make_unique<test::Redis>(server->socket());
+    client = std::make_unique<Redis>(server->socket());
     dqctl.environment["DELAYQUEUE_URI"] = server->url();
   }
 
   std::unique_ptr<delayqueue::PrivateServer> server;
-  std::unique_ptr<test::Redis> client;
-  test::DqctlOptions dqctl;
+  std::unique_ptr<Redis> client;
+  DqctlOptions dqctl;
 };
 
 TEST_CASE("a million dead letters: purge shows its progress, runs in bounded steps, and takes less than 50 MiB") {
@@ -32,10 +32,9 @@ TEST_CASE("a million dead letters: purge shows its progress, runs in bounded ste
     test::fill_dead(*own.client, kMillion);
     own.client->cmd({"CONFIG", "RESETSTAT"});
     own.dqctl.terminal = true;
-    const Ran ran = test::Dqctl({"purge", "q", "--all", "--state", "dead", "--yes"}, own.dqctl).wait(120s);
-    CHECK(ran.code == 0);
-    CHECK(test::has(ran.out, "purged 1,000,000 dead messages of q"));
-    CHECK((test::has(ran.out, " of 1,000,000 (") || ran.took < 1200ms));
+    const Ran ran = expect(Dqctl({"purge", "q", "--all", "--state", "dead", "--yes"}, own.dqctl).wait(120s), 0,
+                           {out_has("purged 1,000,000 dead messages of q")});
+    CHECK((has(ran.out, " of 1,000,000 (") || ran.took < 1200ms));
     CHECK(ran.peak_kib < test::kMostKib);
     CHECK(own.client->cmd({"DBSIZE"}) == 2);  // the statistics, and the set of queues
     times = test::command_times(*own.client);
@@ -54,8 +53,8 @@ TEST_CASE("a hundred thousand of two hundred thousand dead letters: purge by rea
     char file[] = "/tmp/dqctl-test-XXXXXX";
     ::close(::mkstemp(file));
     const Ran ran =
-        test::Dqctl({"purge", "q", "--state", "dead", "--reason", "gateway*", "--backup", file, "--append", "--yes"},
-                    own.dqctl)
+        Dqctl({"purge", "q", "--state", "dead", "--reason", "gateway*", "--backup", file, "--append", "--yes"},
+              own.dqctl)
             .wait(120s);
     ::unlink(file);
     CHECK(ran.code == 0);

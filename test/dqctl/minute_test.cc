@@ -56,14 +56,14 @@ struct BrokenQueue {
     arguments.insert(arguments.end(), {"-o", "json"});
     const Ran ran = run(arguments);
     CHECK_MESSAGE(ran.code == code, arguments.front() << ": " << ran.out << ran.err);
-    return test::parse_json(ran.out);
+    return parse_json(ran.out);
   }
 
   delayqueue::PrivateServer server;
-  test::DqctlOptions dqctl;
+  DqctlOptions dqctl;
   const std::string queue = "orders";
   const std::string base = "dp:orders";
-  test::Redis client{server.socket()};
+  Redis client{server.socket()};
   delayqueue::Inspector inspector{server.url(), queue};
   std::set<std::string> sent;  // must be handled
   std::set<std::string> lost;  // have no body from the start

@@ -54,9 +54,7 @@ TEST_CASE("pages: the help of every command has an example") {
   CHECK(all.size() >= 7);
   for (const std::string& command : all) {
     CAPTURE(command);
-    const Ran help = run({command, "--help"});
-    CHECK(help.code == 0);
-    CHECK(has(help.out, "\n  dqctl " + command));
+    expect(run({command, "--help"}), 0, {out_has("\n  dqctl " + command)});
   }
 }
 

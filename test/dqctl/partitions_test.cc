@@ -14,7 +14,7 @@ json json_of(std::vector<std::string> arguments, int code = 0) {
   arguments.insert(arguments.end(), {"-o", "json"});
   const Ran ran = run(arguments);
   CHECK_MESSAGE(ran.code == code, ran.err);
-  return test::parse_json(ran.out);
+  return parse_json(ran.out);
 }
 
 std::vector<std::string> ids_of(const json& messages) {
@@ -28,23 +28,17 @@ TEST_CASE("partitions: a table of each with its master and counts, and the same 
   queue.to.send(1);
   queue.to.send(3, "x", 1h);
   redis().cmd({"SET", queue.to.keys(2).paused, ""});
-  const Ran table = run({"partitions", queue.name});
-  CHECK(table.code == 0);
-  CHECK(table.err.empty());
-  CHECK(has(table.out, "PARTITION  SLOT  MASTER"));
+  const Ran table = expect(run({"partitions", queue.name}), 0, {err_is(""), out_has("PARTITION  SLOT  MASTER")});
   CHECK(std::count(table.out.begin(), table.out.end(), '\n') == 5);
   CHECK(has(table.out, "  paused\n"));
   const json all = json_of({"partitions", queue.name});
-  CHECK(all.at("queue") == queue.name);
-  CHECK(all.at("count") == 4);
-  CHECK(all.at("top") == 4);
+  CHECK(holds(all, {{"queue", queue.name}, {"count", 4}, {"top", 4}}));
   REQUIRE(all.at("partitions").size() == 4);
   for (unsigned i = 0; i < 4; ++i) {
     const json& one = all.at("partitions")[i];
     CHECK(one.at("partition") == i);
     CHECK(one.at("slot").is_null());  // no Cluster
-    CHECK(one.at("master") == "unix:" + test::server().socket());
-    CHECK(one.at("sent_to") == true);
+    CHECK(holds(one, {{"master", "unix:" + test::server().socket()}, {"sent_to", true}}));
     CHECK(one.at("ready") == (i == 1 ? 1 : 0));
     CHECK(one.at("pending") == (i == 3 ? 1 : 0));
     CHECK(one.at("paused") == (i == 2));
@@ -60,10 +54,8 @@ TEST_CASE("partitions: a table of each with its master and counts, and the same 
 }
 
 TEST_CASE("partitions: --set of a queue that is not there needs --create, and the queue is known then") {
-  const std::string name = test::fresh_queue();
-  const Ran refused = run({"partitions", name, "--set", "4"});
-  CHECK(refused.code == 3);
-  CHECK(has(refused.err, "; --create makes it"));
+  const std::string name = fresh_queue();
+  expect(run({"partitions", name, "--set", "4"}), 3, {err_has("; --create makes it")});
   CHECK(run({"partitions", name, "--create"}).code == 2);
   CHECK(json_of({"partitions", name, "--set", "4", "--create"}).at("count") == 4);
   CHECK(run({"stats", name}).code == 0);
@@ -76,21 +68,16 @@ TEST_CASE("partitions: --set changes their number, a lower one only with --yes")
   const json set = json_of({"partitions", queue.name, "--set", "8"});
   CHECK(set.at("count") == 8);
   CHECK(set.at("partitions").size() == 8);
-  const Ran refused = run({"partitions", queue.name, "--set", "2"});
-  CHECK(refused.code == 2);
-  CHECK(has(refused.err, "--set: '2'; " + queue.name + " uses 8 partitions"));
-  CHECK(has(refused.err, "add --yes"));
+  expect(run({"partitions", queue.name, "--set", "2"}), 2,
+         {err_has("--set: '2'; " + queue.name + " uses 8 partitions"), err_has("add --yes")});
   CHECK(queue.inspector.layout().partitions == 8);
   const json lower = json_of({"partitions", queue.name, "--set", "2", "--yes"});
-  CHECK(lower.at("count") == 2);
-  CHECK(lower.at("top") == 8);
+  CHECK(holds(lower, {{"count", 2}, {"top", 8}}));
   CHECK(lower.at("partitions")[2].at("sent_to") == false);
   CHECK(has(run({"partitions", queue.name}).out, "only served, not sent to\n"));
   CHECK(run({"partitions", queue.name, "--set", "4"}).code == 0);
-  const Ran again = run({"partitions", queue.name, "--set", "1"});
-  CHECK(again.code == 2);
-  CHECK(has(again.err, queue.name + " uses 4 partitions"));
-  CHECK(has(again.err, "serve all 8;"));
+  expect(run({"partitions", queue.name, "--set", "1"}), 2,
+         {err_has(queue.name + " uses 4 partitions"), err_has("serve all 8;")});
 }
 
 TEST_CASE("partitions: wrong numbers and names are exit code 2 with the value, and nothing is changed") {
@@ -98,32 +85,23 @@ TEST_CASE("partitions: wrong numbers and names are exit code 2 with the value, a
   queue.send("x");
   for (const char* wrong : {"0", "3", "512", "x", ""}) {
     CAPTURE(wrong);
-    const Ran ran = run({"partitions", queue.name, "--set", wrong});
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, std::string("--set: '") + wrong + "'"));
+    expect(run({"partitions", queue.name, "--set", wrong}), 2, {err_has(std::string("--set: '") + wrong + "'")});
   }
   CHECK(run({"partitions", queue.name, "--yes"}).code == 2);
   CHECK(queue.inspector.layout().top == 1);
-  const Ran named = run({"stats", queue.name + "#1.88"});
-  CHECK(named.code == 2);
-  CHECK(has(named.err, "#1.88"));
+  expect(run({"stats", queue.name + "#1.88"}), 2, {err_has("#1.88")});
   for (const char* wrong : {"256", "x"}) {
-    const Ran ran = run({"stats", queue.name, "--partition", wrong});
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, std::string("--partition: '") + wrong + "'"));
+    expect(run({"stats", queue.name, "--partition", wrong}), 2, {err_has(std::string("--partition: '") + wrong + "'")});
   }
-  const Ran beyond = run({"ls", queue.name, "--state", "ready", "--partition", "1"});
-  CHECK(beyond.code == 2);
-  CHECK(has(beyond.err, "partition: 1; " + queue.name + " has only partition 0"));
+  expect(run({"ls", queue.name, "--state", "ready", "--partition", "1"}), 2,
+         {err_has("partition: 1; " + queue.name + " has only partition 0")});
 }
 
 TEST_CASE("partitions: what another program has in a new one is exit code 2 with its key") {
   test::Queue queue;
   queue.send("x");
   test::PartitionSender(queue.url, queue.name).send(5);
-  const Ran ran = run({"partitions", queue.name, "--set", "8"});
-  CHECK(ran.code == 2);
-  CHECK(has(ran.err, "partitions: 8, but {dp:" + queue.name + "#5."));
+  expect(run({"partitions", queue.name, "--set", "8"}), 2, {err_has("partitions: 8, but {dp:" + queue.name + "#5.")});
 }
 
 TEST_CASE("partitions: each command works on all of them, and with --partition on one") {
@@ -172,15 +150,13 @@ TEST_CASE("partitions: send uses all of them, and messages are moved where their
   Partitioned queue(4);
   std::set<unsigned> used;
   for (int i = 0; i < 80; ++i) {  // each program begins with any of them
-    const Ran sent = run({"send", queue.name, "x", "--delay", "1h"});
-    REQUIRE(sent.code == 0);
+    const Ran sent = expect(run({"send", queue.name, "x", "--delay", "1h"}), 0);
     used.insert(queue.inspector.find(sent.out.substr(0, 36))->partition);
   }
   CHECK(used == std::set<unsigned>{0, 1, 2, 3});
   const json queues = json_of({"queues"}).at("queues");
   REQUIRE(queues.size() == 1);
-  CHECK(queues[0].at("queue") == queue.name);
-  CHECK(queues[0].at("pending") == 80);
+  CHECK(holds(queues[0], {{"queue", queue.name}, {"pending", 80}}));
 
   const std::string id = queue.to.send(3, "moved", 1h);
   const auto found = [&] {
@@ -200,9 +176,9 @@ TEST_CASE("partitions: send uses all of them, and messages are moved where their
   options.backoff = delayqueue::Backoff::fixed(1h);
   const auto consumer = queue.consumer([](const delayqueue::Message&) { return delayqueue::nack(); }, options);
   consumer->start();
-  CHECK(test::eventually([&] { return consumer->stats().nacked == 1; }, test::kPatience));
-  CHECK(test::eventually([&] { return json_of({"workers", queue.name}).at("workers").size() == 1; }, test::kPatience));
-  CHECK(consumer->stop(test::kPatience));
+  CHECK(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
+  CHECK(eventually([&] { return json_of({"workers", queue.name}).at("workers").size() == 1; }, kPatience));
+  CHECK(consumer->stop(kPatience));
   CHECK(run({"extend", queue.name, id, "--by", "5h"}).code == 0);
   CHECK(*found().at > queue.inspector.counts().now + 4h);
   CHECK(run({"release", queue.name, id}).code == 0);
@@ -212,7 +188,7 @@ TEST_CASE("partitions: send uses all of them, and messages are moved where their
 TEST_CASE("partitions: events shows those of all of them") {
   Partitioned queue(4);
   queue.to.send(0);
-  test::Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
+  Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
   REQUIRE(events.wait_for("listening"));
   delayqueue::ProducerOptions options;
   options.report_events = true;
@@ -220,9 +196,8 @@ TEST_CASE("partitions: events shows those of all of them") {
   std::set<unsigned> used;
   for (int i = 0; i < 4; ++i) used.insert(queue.inspector.find(producer.send("x").id)->partition);
   CHECK(used.size() == 4);
-  const Ran ran = events.wait();
-  CHECK(ran.code == 0);
-  CHECK(test::lines_of(ran.out).size() == 4);
+  const Ran ran = expect(events.wait(), 0);
+  CHECK(lines_of(ran.out).size() == 4);
 }
 
 TEST_CASE("partitions: --older-than reads each of them up to its first message that is too young") {
@@ -258,7 +233,7 @@ TEST_CASE("partitions: redrive by filter finds dead letters in all of them, and 
   }
   CHECK(json_of({"redrive", queue.name, "--reason", "why 1", "--yes"}).at("redriven") == 4);
   CHECK(json_of({"redrive", queue.name, "--all", "--partition", "0", "--yes"}).at("redriven") == 2);
-  const std::string other = test::fresh_queue();
+  const std::string other = fresh_queue();
   CHECK(run({"redrive", queue.name, "--all", "--to", other, "--create", "--partition", "2", "--yes"}).code == 2);
   CHECK(json_of({"redrive", queue.name, "--all", "--to", other, "--create", "--yes"}).at("redriven") == 2);
   CHECK(test::counts(other).ready == 2);
@@ -269,13 +244,12 @@ TEST_CASE("partitions: an export is imported into the same partitions, also wher
   std::vector<std::string> ids;
   for (const unsigned partition : {0U, 2U, 6U}) ids.push_back(queue.to.send(partition, std::to_string(partition), 1h));
   ids.push_back(queue.to.send(5, "ready"));
-  const Ran exported = run({"export", queue.name});
-  CHECK(exported.code == 0);
-  CHECK(test::lines_of(exported.out).size() == 4);
+  const Ran exported = expect(run({"export", queue.name}), 0);
+  CHECK(lines_of(exported.out).size() == 4);
   CHECK(json_of({"purge", queue.name, "--state", "pending", "--all", "--yes"}).at("purged") == 3);
-  CHECK(run({"import", queue.name, "-"}, test::with_input(exported.out)).code == 0);
+  CHECK(run({"import", queue.name, "-"}, with_input(exported.out)).code == 0);
   auto other = test::server_with({});
-  test::DqctlOptions there = test::at(other.url());
+  DqctlOptions there = at(other.url());
   there.input = exported.out;
   CHECK(run({"import", queue.name, "-"}, there).code == 0);
   for (const std::string& url : {queue.url, other.url()}) {
@@ -288,10 +262,10 @@ TEST_CASE("partitions: an export is imported into the same partitions, also wher
   }
   CHECK(delayqueue::Inspector(other.url(), queue.name).layout().top == 7);
   CHECK(delayqueue::Inspector(other.url(), queue.name).layout().partitions == 1);
-  CHECK(run({"import", queue.name, "-"},
-            test::with_input("{\"id\":\"" + ids[0] + "\",\"state\":\"ready\",\"payload\":\"x\"," +
-                             "\"retries\":1,\"partition\":256}\n"))
-            .code == 1);
+  CHECK(
+      run({"import", queue.name, "-"}, with_input("{\"id\":\"" + ids[0] + "\",\"state\":\"ready\",\"payload\":\"x\"," +
+                                                  "\"retries\":1,\"partition\":256}\n"))
+          .code == 1);
 }
 
 TEST_CASE("partitions: show --everywhere finds a message that is not where its id tells") {
@@ -304,9 +278,7 @@ TEST_CASE("partitions: show --everywhere finds a message that is not where its i
   CHECK(found.at("messages")[0].at("partition") == 1);
   CHECK(run({"show", queue.name, id, "--everywhere", "--payload", "raw"}).out == "lost");
   queue.to.send(2, id, "twice", 1h);
-  const Ran twice = run({"show", queue.name, id, "--everywhere", "--payload", "raw"});
-  CHECK(twice.code == 2);
-  CHECK(has(twice.err, "--partition 1"));
+  expect(run({"show", queue.name, id, "--everywhere", "--payload", "raw"}), 2, {err_has("--partition 1")});
   CHECK(run({"show", queue.name, id, "--partition", "2", "--payload", "raw"}).out == "twice");
 }
 
@@ -314,15 +286,12 @@ TEST_CASE("partitions: doctor checks each, and says that a program older than pa
   Partitioned queue(4);
   queue.to.send(0);
   const std::string stranded = queue.to.send(2, "stranded");
-  const Ran well = run({"doctor", queue.name, "--settle", "1ms"});
-  CHECK(well.code == 0);
-  CHECK_FALSE(has(well.out, "\nnote "));
+  expect(run({"doctor", queue.name, "--settle", "1ms"}), 0, {out_lacks("\nnote ")});
   redis().cmd({"LREM", queue.to.keys(2).ready, "0", stranded});
   std::this_thread::sleep_for(2ms);  // the time in an id has no microseconds
   const std::string old = queue.foreign_id();
   queue.to.send(0, old, "old", 0ms);
-  const Ran damaged = run({"doctor", queue.name, "--settle", "1ms"});
-  CHECK(damaged.code == 5);
+  const Ran damaged = expect(run({"doctor", queue.name, "--settle", "1ms"}), 5);
   CHECK(
       has(damaged.out, "\nnote        partition 0 has messages of a program that knows no partitions, such as " + old));
   CHECK(has(damaged.out, "  such as " + stranded + " in partition 2\n"));
@@ -333,8 +302,7 @@ TEST_CASE("partitions: doctor checks each, and says that a program older than pa
       {"ZADD", queue.to.keys(0).unack, std::to_string(std::stoll(redis().cmd({"TIME"}).strings()[0]) + 3600), old});
   redis().cmd({"HSET", queue.to.keys(1).settings, "format", "2"});
   const json partly = json_of({"doctor", queue.name, "--settle", "1ms", "--repair", "--yes"}, 4);
-  CHECK(partly.at("unpartitioned") == old);
-  CHECK(partly.at("partitions") == 4);
+  CHECK(holds(partly, {{"unpartitioned", old}, {"partitions", 4}}));
   CHECK(partly.at("check").at("repaired") == 1);
   REQUIRE(partly.at("check").at("errors").size() == 1);
   CHECK(partly.at("check").at("errors")[0].at("partition") == 1);
@@ -347,7 +315,7 @@ TEST_CASE("partitions: stuck reports one that is not served while others are") {
   queue.to.send(2, "is served");
   std::atomic<bool> ended{false};
   std::thread consumer([&] {  // as the totals of a partition show it
-    test::Redis client;
+    Redis client;
     while (!ended) {
       client.cmd({"HINCRBY", queue.to.keys(2).stats, "delivered", "1"});
       std::this_thread::sleep_for(20ms);
@@ -373,8 +341,7 @@ TEST_CASE("partitions: stuck and doctor report those that the layout has lost, a
   const std::string before = changes();
   const json stuck = json_of({"stuck", queue.name, "--look", "1ms"}, 5);
   REQUIRE(stuck.at("findings").size() == 1);
-  CHECK(stuck.at("findings")[0].at("kind") == "lost_partitions");
-  CHECK(stuck.at("findings")[0].at("count") == 2);
+  CHECK(holds(stuck.at("findings")[0], {{"kind", "lost_partitions"}, {"count", 2}}));
   CHECK(stuck.at("level") == "critical");
   CHECK(has(run({"stuck", "--look", "1ms"}).out, "2 messages are in 2 partitions, from 3 to 5"));
   for (const std::vector<std::string>& read :
@@ -397,9 +364,8 @@ TEST_CASE("partitions: stuck and doctor report those that the layout has lost, a
     CHECK_MESSAGE(changes() == before, read.front() << ran.err);
     CHECK_MESSAGE(ran.code != 2, read.front() << ran.err);
   }
-  const Ran doctor = run({"doctor", queue.name, "--settle", "1ms"});
-  CHECK(doctor.code == 5);
-  CHECK(has(doctor.out, "1x lost_layout\n  what    partitions 0 and 1 have lost the layout"));
+  expect(run({"doctor", queue.name, "--settle", "1ms"}), 5,
+         {out_has("1x lost_layout\n  what    partitions 0 and 1 have lost the layout")});
   CHECK(run({"doctor", queue.name, "--settle", "1ms", "--repair", "--yes"}).code == 0);
   CHECK(delayqueue::Inspector(queue.url, queue.name).counts().ready == 2);
   CHECK(run({"stuck", queue.name, "--look", "1ms"}).code == 0);
@@ -410,19 +376,14 @@ TEST_CASE("partitions: in a Cluster doctor and --set warn that one master that i
   test::ClusterOptions options;
   options.node.arguments = {"--appendonly", "yes"};
   test::Cluster cluster(options);
-  const test::DqctlOptions there = test::at(cluster.url());
-  const std::string queue = test::fresh_queue();
+  const DqctlOptions there = at(cluster.url());
+  const std::string queue = fresh_queue();
   delayqueue::Producer(cluster.url(), queue).send("x");
   const std::string warning = "cluster-require-full-coverage yes: while one master is away";
   CHECK(run({"doctor", queue, "--settle", "1ms"}, there).code == 0);  // it has one partition
-  const Ran set = run({"partitions", queue, "--set", "8"}, there);
-  CHECK(set.code == 0);
-  CHECK(has(set.err, "warning: "));
-  CHECK(has(set.err, warning));
+  const Ran set = expect(run({"partitions", queue, "--set", "8"}, there), 0, {err_has("warning: "), err_has(warning)});
   CHECK(run({"doctor"}, there).code == 0);
-  const Ran risky = run({"doctor", queue, "--settle", "1ms"}, there);
-  CHECK(risky.code == 5);
-  CHECK(has(risky.out, warning));
+  expect(run({"doctor", queue, "--settle", "1ms"}, there), 5, {out_has(warning)});
   for (const std::size_t i : {0, 1, 2}) {
     REQUIRE(cluster.node(i).cmd({"ACL", "SETUSER", "default", "-config|get"}) == "OK");
   }
@@ -435,7 +396,7 @@ TEST_CASE("partitions: in a Cluster doctor and --set warn that one master that i
     REQUIRE(cluster.node(i).cmd({"CONFIG", "SET", "cluster-require-full-coverage", "no"}) == "OK");
   }
   CHECK(run({"doctor", queue, "--settle", "1ms"}, there).code == 0);
-  const json well = test::parse_json(run({"partitions", queue, "-o", "json"}, there).out);
+  const json well = parse_json(run({"partitions", queue, "-o", "json"}, there).out);
   const test::PartitionSender to(cluster.url(), queue);
   std::set<std::string> addresses;
   for (const json& one : well.at("partitions")) {
@@ -447,10 +408,9 @@ TEST_CASE("partitions: in a Cluster doctor and --set warn that one master that i
   test::Node& other = cluster.owner(to.keys(1).base);
   cluster.replica_of(other).kill();
   other.kill();
-  const Ran away = run({"partitions", queue, "-o", "json"}, there);
-  CHECK(away.code == 4);
+  const Ran away = expect(run({"partitions", queue, "-o", "json"}, there), 4);
   std::size_t failed = 0;
-  const json rows = test::parse_json(away.out);
+  const json rows = parse_json(away.out);
   for (const json& one : rows.at("partitions")) {
     CHECK(one.at("error").is_null() ==
           (well.at("partitions")[one.at("partition").get<std::size_t>()].at("master") != other.address()));
@@ -459,9 +419,7 @@ TEST_CASE("partitions: in a Cluster doctor and --set warn that one master that i
   CHECK(failed >= 2);
   CHECK(run({"stats", queue}, there).code == 1);
   CHECK(run({"stats", queue, "--partition", "0"}, there).code == 0);
-  const Ran doctor = run({"doctor", queue, "--settle", "1ms"}, there);
-  CHECK(doctor.code == 4);
-  CHECK(has(doctor.out, "partition 1 not examined: "));
+  expect(run({"doctor", queue, "--settle", "1ms"}, there), 4, {out_has("partition 1 not examined: ")});
 }
 
 TEST_CASE("partitions: a queue that has one is shown as before") {

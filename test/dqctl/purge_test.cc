@@ -32,7 +32,7 @@ struct TempFile {
 
 std::set<std::string> ids_in(const std::string& lines) {
   std::set<std::string> ids;
-  for (const json& line : test::lines_of(lines)) ids.insert(line.at("id").get<std::string>());
+  for (const json& line : lines_of(lines)) ids.insert(line.at("id").get<std::string>());
   return ids;
 }
 
@@ -41,21 +41,18 @@ struct DeadFixture {
     make_dead(queue, 12, "gateway: 500");
     make_dead(queue, 7, "no such order");
   }
-  std::string queue = test::fresh_queue();
+  std::string queue = fresh_queue();
   delayqueue::Inspector inspector{test::server().url(), queue};
 };
 
 TEST_CASE_FIXTURE(DeadFixture, "purge: without --yes it prints the count and a sample, and removes nothing") {
-  const Ran ran = run({"purge", queue, "--state", "dead", "--reason", "no such*"});
-  CHECK(ran.code == 0);
-  CHECK(ran.err ==
-        "dry run: would purge 7 of 19 dead messages of " + queue + " with reason 'no such*'; to do it, add --yes\n");
+  const Ran ran = expect(run({"purge", queue, "--state", "dead", "--reason", "no such*"}), 0,
+                         {err_is("dry run: would purge 7 of 19 dead messages of " + queue +
+                                 " with reason 'no such*'; to do it, add --yes\n")});
   CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 6);
   CHECK(has(ran.out, "no such order  0\n"));
-  const json report = test::parse_json(run({"purge", queue, "--all", "--state", "dead", "-o", "json"}).out);
-  CHECK(report.at("dry_run") == true);
-  CHECK(report.at("matching") == 19);
-  CHECK(report.at("of") == 19);
+  const json report = parse_json(run({"purge", queue, "--all", "--state", "dead", "-o", "json"}).out);
+  CHECK(holds(report, {{"dry_run", true}, {"matching", 19}, {"of", 19}}));
   CHECK(report.at("sample").size() == 5);
   const Ran none = run({"purge", queue, "--state", "dead", "--older-than", "1h"});
   CHECK(has(none.err, "would purge 0 of 19 dead messages"));
@@ -64,12 +61,11 @@ TEST_CASE_FIXTURE(DeadFixture, "purge: without --yes it prints the count and a s
 }
 
 TEST_CASE_FIXTURE(DeadFixture, "purge: it removes by reason, payload, age or --all, and leaves all other messages") {
-  const json report = test::parse_json(
+  const json report = parse_json(
       run({"purge", queue, "--state", "dead", "--reason", "gateway*", "--match", "1?", "--yes", "-o", "json"}).out);
-  CHECK(report ==
-        test::parse_json(R"({"queue":")" + queue +
-                         R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"unconfirmed":0,"backup":null,)"
-                         R"("interrupted":false,"error":null})"));
+  CHECK(report == parse_json(R"({"queue":")" + queue +
+                             R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"unconfirmed":0,"backup":null,)"
+                             R"("interrupted":false,"error":null})"));
   test::rewind(inspector.list(State::dead).messages.empty() ? "" : "dp:" + queue, 1h);
   make_dead(queue, 3, "young");
   CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--reason", "*", "--yes"}).out ==
@@ -81,7 +77,7 @@ TEST_CASE_FIXTURE(DeadFixture, "purge: it removes by reason, payload, age or --a
 }
 
 TEST_CASE("purge: it removes pending, ready and retry messages, with and without a filter") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   delayqueue::Inspector inspector(test::server().url(), queue);
   for (const char* state : {"pending", "ready"}) {
     delayqueue::SendOptions options;
@@ -111,9 +107,7 @@ TEST_CASE_FIXTURE(DeadFixture, "purge: wrong arguments are exit code 2; a missin
       {{"redrive", queue, "--all", "--to", queue}, "--to: " + queue + "; expected another queue"},
   };
   for (const auto& [arguments, expected] : rows) {
-    const Ran ran = run(arguments);
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, expected));
+    expect(run(arguments), 2, {err_has(expected)});
   }
   CHECK(run({"purge", queue + "x", "--all", "--state", "dead", "--yes"}).code == 3);
   CHECK(run({"redrive", queue + "x", "--all", "--yes"}).code == 3);
@@ -144,7 +138,7 @@ TEST_CASE_FIXTURE(
   struct stat facts {};
   REQUIRE(::stat(file.path.c_str(), &facts) == 0);
   CHECK((facts.st_mode & 0777) == 0600);
-  CHECK(test::lines_of(file.text()).size() == 20);
+  CHECK(lines_of(file.text()).size() == 20);
   const Ran imported = run({"import", queue, file.path});
   CHECK(imported.out == "imported 20 messages into " + queue + '\n');
   const auto after = inspector.list(State::dead, all).messages;
@@ -162,21 +156,19 @@ TEST_CASE_FIXTURE(DeadFixture,
                   "purge --backup: an existing file is refused without --append; a torn last line is ended first") {
   TempFile file;
   std::ofstream(file.path) << "{\"torn";
-  const Ran refused = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"});
-  CHECK(refused.code == 2);
-  CHECK(has(refused.err, "exists; name another file, or add to it with --append"));
+  expect(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"}), 2,
+         {err_has("exists; name another file, or add to it with --append")});
   CHECK(file.text() == "{\"torn");
   CHECK(inspector.counts().dead == 19);
   REQUIRE(::chmod(file.path.c_str(), 0600) == 0);
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
   CHECK(file.text().substr(0, 8) == "{\"torn\n{");
-  const Ran imported = run({"import", queue, file.path});
-  CHECK(imported.code == 4);
+  const Ran imported = expect(run({"import", queue, file.path}), 4);
   CHECK(imported.out == "imported 19 messages into " + queue + "; 1 line failed\n");
 }
 
 TEST_CASE("purge --backup: a write error ends it, and no message that is not in the file is removed") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   make_dead(queue, 10, "x");
   TempFile file;
   rlimit before{};
@@ -194,7 +186,7 @@ TEST_CASE("purge --backup: a write error ends it, and no message that is not in 
 }
 
 TEST_CASE("purge --backup: a full disk is exit code 4, and backup and queue together have every message") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   const auto ids = make_dead(queue, 5000, "x");
   TempFile file;
   rlimit before{};
@@ -203,12 +195,10 @@ TEST_CASE("purge --backup: a full disk is exit code 4, and backup and queue toge
   small.rlim_cur = 300'000;
   ::signal(SIGXFSZ, SIG_IGN);
   ::setrlimit(RLIMIT_FSIZE, &small);
-  test::Dqctl purge({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"});
+  Dqctl purge({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"});
   ::setrlimit(RLIMIT_FSIZE, &before);
-  const Ran ran = purge.wait();
-  CHECK(ran.code == 4);
-  CHECK(has(ran.err, "what is not in it was not removed"));
-  const auto rest = test::lines_of(run({"export", queue}).out);
+  expect(purge.wait(), 4, {err_has("what is not in it was not removed")});
+  const auto rest = lines_of(run({"export", queue}).out);
   CHECK(rest.size() == counts(queue).dead);
   CHECK(rest.size() < 5000);
   std::set<std::string> all;
@@ -219,16 +209,15 @@ TEST_CASE("purge --backup: a full disk is exit code 4, and backup and queue toge
 }
 
 TEST_CASE("purge: SIGINT ends it between two steps; after another run the backup has every message") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   const auto ids = make_dead(queue, 30'000, "x");
   TempFile file;
-  test::Dqctl purge({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
+  Dqctl purge({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
   struct stat facts {};
   while (::stat(file.path.c_str(), &facts) != 0 || facts.st_size < 100'000) ::usleep(500);
   purge.signal(SIGINT);
-  const Ran ran = purge.wait();
-  CHECK(ran.code == 4);
-  const json report = test::parse_json(ran.out);
+  const Ran ran = expect(purge.wait(), 4);
+  const json report = parse_json(ran.out);
   CHECK(report.at("interrupted") == true);
   CHECK(has(ran.err, "interrupted: purged "));
   const std::uint64_t purged = report.at("purged");
@@ -243,10 +232,8 @@ TEST_CASE("purge: SIGINT ends it between two steps; after another run the backup
 
 TEST_CASE_FIXTURE(DeadFixture, "redrive: it moves by ids, by reason or all, with new retries on request") {
   const auto dead = inspector.list(State::dead).messages;
-  const Ran named = run({"redrive", queue, dead[0].id, "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "--retries", "9"});
-  CHECK(named.code == 4);
-  CHECK(has(named.out, dead[0].id + "  redriven\n"));
-  CHECK(has(named.out, "not among the dead"));
+  expect(run({"redrive", queue, dead[0].id, "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "--retries", "9"}), 4,
+         {out_has(dead[0].id + "  redriven\n"), out_has("not among the dead")});
   CHECK(inspector.find(dead[0].id)->retries == 9);
   const Ran dry = run({"redrive", queue, "--reason", "gateway*"});
   CHECK(has(dry.err, "dry run: would redrive 11 of 18 dead messages of " + queue));
@@ -256,15 +243,15 @@ TEST_CASE_FIXTURE(DeadFixture, "redrive: it moves by ids, by reason or all, with
   CHECK(inspector.counts().dead == 7);
   test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + inspector.list(State::dead).messages[0].id});
   const Ran all = run({"redrive", queue, "--all", "--yes", "-o", "json"});
-  CHECK(test::parse_json(all.out) ==
-        test::parse_json(R"({"queue":")" + queue +
-                         R"(","to":null,"redriven":6,"no_body":1,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
-                         R"("unconfirmed":0,"interrupted":false,"error":null})"));
+  CHECK(parse_json(all.out) ==
+        parse_json(R"({"queue":")" + queue +
+                   R"(","to":null,"redriven":6,"no_body":1,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
+                   R"("unconfirmed":0,"interrupted":false,"error":null})"));
   CHECK(inspector.counts().dead == 0);
 }
 
 TEST_CASE("redrive: among 6,000 dead letters it moves those that match, keeps to --rate, and ends at SIGINT") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   make_dead(queue, 3000, "a");
   make_dead(queue, 3000, "b");
   CHECK(run({"redrive", queue, "--reason", "a", "--match", "*5", "--yes"}).out ==
@@ -273,11 +260,10 @@ TEST_CASE("redrive: among 6,000 dead letters it moves those that match, keeps to
   const Ran slow = run({"redrive", queue, "--match", "1?", "--rate", "20/s", "--yes"});  // 10 to 19 without 15
   CHECK(slow.out == "redriven 9 messages of " + queue + '\n');
   CHECK(slow.took >= 390ms);
-  test::Dqctl all({"redrive", queue, "--all", "--rate", "200/s", "--yes"});
+  Dqctl all({"redrive", queue, "--all", "--rate", "200/s", "--yes"});
   while (counts(queue).ready < 3400) ::usleep(1000);
   all.signal(SIGINT);
-  const Ran ran = all.wait();
-  CHECK(ran.code == 4);
+  CHECK(all.wait().code == 4);
   const auto after = counts(queue);
   CHECK(after.ready + after.dead == 6000);
   CHECK(after.dead > 0);
@@ -286,7 +272,7 @@ TEST_CASE("redrive: among 6,000 dead letters it moves those that match, keeps to
 TEST_CASE_FIXTURE(
     DeadFixture,
     "redrive --to: it moves ids and payloads to another queue, and a run after an abort completes the move") {
-  const std::string other = test::fresh_queue();
+  const std::string other = fresh_queue();
   const auto dead = inspector.list(State::dead).messages;
   delayqueue::Inspector there(test::server().url(), other);
   auto copy = *inspector.find(dead[3].id);  // as an aborted run leaves it after this message
@@ -314,7 +300,7 @@ TEST_CASE_FIXTURE(
 TEST_CASE_FIXTURE(
     DeadFixture,
     "redrive --to: an id that the other queue has already, alive or dead, is left alone, and no message is lost") {
-  const std::string other = test::fresh_queue();
+  const std::string other = fresh_queue();
   const auto dead = inspector.list(State::dead).messages;
   delayqueue::Inspector there(test::server().url(), other);
   for (const State state : {State::ready, State::dead}) {
@@ -325,9 +311,8 @@ TEST_CASE_FIXTURE(
     other_message.size = other_message.payload.size();
     CHECK(delayqueue::QueueAdmin(test::server().url(), other).restore({other_message}).front().created);
   }
-  const auto ran = run({"redrive", queue, "--all", "--to", other, "--create", "--yes"});
-  CHECK(ran.code == 4);
-  CHECK(ran.out == "redriven 17 messages of " + queue + " to " + other + '\n');
+  const Ran ran = expect(run({"redrive", queue, "--all", "--to", other, "--create", "--yes"}), 4,
+                         {out_is("redriven 17 messages of " + queue + " to " + other + '\n')});
   CHECK(ran.err.find("left alone: 2 messages whose id another message has in " + other) != std::string::npos);
   CHECK(inspector.counts().dead == 2);
   for (int i : {0, 1}) {
@@ -344,7 +329,7 @@ TEST_CASE_FIXTURE(
 TEST_CASE(
     "redrive, purge, export: a foreign id among 1,200 dead letters is skipped and reported, and all others are done") {
   const auto prepared = [] {
-    const std::string queue = test::fresh_queue();
+    const std::string queue = fresh_queue();
     make_dead(queue, 1200, "x");
     test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "foreign-1"});
     return queue;
@@ -358,12 +343,11 @@ TEST_CASE(
   std::string queue = prepared();
   Ran ran = run({"redrive", queue, "--all", "--yes", "-o", "json"});
   check(ran, queue);
-  CHECK(test::parse_json(ran.out).at("redriven") == 1200);
-  CHECK(test::parse_json(ran.out).at("foreign") == 1);
+  CHECK(holds(parse_json(ran.out), {{"redriven", 1200}, {"foreign", 1}}));
   CHECK(counts(queue).ready == 1200);
 
   queue = prepared();
-  const std::string other = test::fresh_queue();
+  const std::string other = fresh_queue();
   check(run({"redrive", queue, "--all", "--to", other, "--create", "--yes"}), queue);
   CHECK(counts(other).ready == 1200);
 
@@ -372,9 +356,8 @@ TEST_CASE(
   TempFile file;
   ran = run({"purge", queue, "--state", "dead", "--all", "--backup", file.path, "--yes", "-o", "json"});
   check(ran, queue);
-  CHECK(test::parse_json(ran.out).at("purged") == 1200);
-  CHECK(test::parse_json(ran.out).at("foreign") == 1);
-  CHECK(test::lines_of(file.text()).size() == 1200);
+  CHECK(holds(parse_json(ran.out), {{"purged", 1200}, {"foreign", 1}}));
+  CHECK(lines_of(file.text()).size() == 1200);
 }
 
 TEST_CASE("purge --older-than 0s: messages that are not due yet stay, as the dry run shows") {
@@ -382,7 +365,7 @@ TEST_CASE("purge --older-than 0s: messages that are not due yet stay, as the dry
     for (const bool backup : {false, true}) {
       CAPTURE(age);
       CAPTURE(backup);
-      const std::string queue = test::fresh_queue();
+      const std::string queue = fresh_queue();
       delayqueue::Producer producer(test::server().url(), queue);
       delayqueue::SendOptions later;
       later.delay = 10h;
@@ -393,9 +376,9 @@ TEST_CASE("purge --older-than 0s: messages that are not due yet stay, as the dry
       TempFile file;
       std::vector<std::string> words = {"purge", queue, "--state", "pending", "--older-than", age, "-o", "json"};
       if (backup) words.insert(words.end(), {"--backup", file.path});
-      CHECK(test::parse_json(run(words).out).at("matching") == 1);
+      CHECK(parse_json(run(words).out).at("matching") == 1);
       words.emplace_back("--yes");
-      CHECK(test::parse_json(run(words).out).at("purged") == 1);
+      CHECK(parse_json(run(words).out).at("purged") == 1);
       CHECK(counts(queue).pending == 3);
     }
   }
@@ -406,7 +389,7 @@ TEST_CASE("purge: the dry run counts those foreign ids that the purge removes, a
       {"--all"}, {"--older-than", "1s"}, {"--match", "*"}, {"--all", "--backup"}};
   for (const auto& selection : selections) {
     CAPTURE(selection.front());
-    const std::string queue = test::fresh_queue();
+    const std::string queue = fresh_queue();
     make_dead(queue, 3, "x");
     test::rewind("dp:" + queue, 1h);
     for (int i = 0; i < 10; ++i) {
@@ -417,9 +400,9 @@ TEST_CASE("purge: the dry run counts those foreign ids that the purge removes, a
     std::vector<std::string> words = {"purge", queue, "--state", "dead", "-o", "json"};
     words.insert(words.end(), selection.begin(), selection.end());
     if (words.back() == "--backup") words.push_back(file.path);
-    const json dry = test::parse_json(run(words).out);
+    const json dry = parse_json(run(words).out);
     words.emplace_back("--yes");
-    const json deed = test::parse_json(run(words).out);
+    const json deed = parse_json(run(words).out);
     CHECK(dry.at("matching") == deed.at("purged"));
     CHECK(deed.at("purged").get<int>() + deed.at("foreign").get<int>() == 13);
     CHECK(counts(queue).dead == deed.at("foreign").get<std::uint64_t>());
@@ -427,46 +410,39 @@ TEST_CASE("purge: the dry run counts those foreign ids that the purge removes, a
 }
 
 TEST_CASE("purge, redrive: an id in capitals is foreign, because no call finds it") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   make_dead(queue, 2, "x");
   const std::string capitals = "AAAAAAAA-0000-7000-8000-0000000000AB";
   test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1700000000", capitals});
   test::redis().cmd({"SET", "dp:" + queue + ":msg:" + capitals, "body"});
   TempFile file;
-  Ran ran = run({"redrive", queue, "--all", "--yes", "-o", "json"});
-  CHECK(ran.code == 4);
-  CHECK(test::parse_json(ran.out).at("redriven") == 2);
-  CHECK(test::parse_json(ran.out).at("foreign") == 1);
-  ran = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
-  CHECK(ran.code == 4);
-  CHECK(test::parse_json(ran.out).at("foreign") == 1);
-  CHECK(test::parse_json(ran.out).at("left_alone") == 0);
+  Ran ran = expect(run({"redrive", queue, "--all", "--yes", "-o", "json"}), 4);
+  CHECK(holds(parse_json(ran.out), {{"redriven", 2}, {"foreign", 1}}));
+  ran = expect(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes", "-o", "json"}), 4);
+  CHECK(holds(parse_json(ran.out), {{"foreign", 1}, {"left_alone", 0}}));
   CHECK(file.text().empty());
 }
 
 TEST_CASE("purge --backup --append: a file that others may read is refused") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   make_dead(queue, 1, "x");
   for (const mode_t mode : {0644, 0666, 0640}) {
     TempFile file;
     REQUIRE(std::ofstream(file.path).put('\n').good());
     REQUIRE(::chmod(file.path.c_str(), mode) == 0);
-    const Ran ran = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"});
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, "is open to other users; chmod 600"));
+    expect(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"}), 2,
+           {err_has("is open to other users; chmod 600")});
     CHECK(counts(queue).dead == 1);
   }
 }
 
 TEST_CASE("purge: removing all messages of a state needs --all") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   make_dead(queue, 3, "x");
   for (const bool yes : {false, true}) {
     std::vector<std::string> words = {"purge", queue, "--state", "dead"};
     if (yes) words.emplace_back("--yes");
-    const Ran ran = run(words);
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, "expected --all, --match, --reason or --older-than"));
+    expect(run(words), 2, {err_has("expected --all, --match, --reason or --older-than")});
   }
   CHECK(counts(queue).dead == 3);
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--yes"}).code == 0);
@@ -474,13 +450,11 @@ TEST_CASE("purge: removing all messages of a state needs --all") {
 }
 
 TEST_CASE("redrive --to: a queue that does not exist is made only with --create") {
-  const std::string queue = test::fresh_queue();
-  const std::string other = test::fresh_queue();
+  const std::string queue = fresh_queue();
+  const std::string other = fresh_queue();
   make_dead(queue, 3, "x");
-  const Ran ran = run({"redrive", queue, "--all", "--to", other, "--yes"});
-  CHECK(ran.code == 3);
-  CHECK(has(ran.err, "--to: queue " + other + " is not at"));
-  CHECK(has(ran.err, "--create makes it"));
+  expect(run({"redrive", queue, "--all", "--to", other, "--yes"}), 3,
+         {err_has("--to: queue " + other + " is not at"), err_has("--create makes it")});
   CHECK(counts(queue).dead == 3);
   CHECK(run({"redrive", queue, "--all", "--to", other, "--create", "--yes"}).code == 0);
   CHECK(counts(other).ready == 3);

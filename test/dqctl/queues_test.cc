@@ -21,27 +21,23 @@ TEST_CASE("queues: every registered queue is listed with its counts, under any n
   test::send("raw\xff\n\x1b[31m", {"payload"});
   delayqueue::QueueAdmin(test::server().url(), "plain").pause();
 
-  const Ran table = run({"queues"});
-  CHECK(table.code == 0);
-  CHECK(table.err.empty());
-  CHECK(table.out ==
-        "QUEUE                  PENDING  READY  UNACK  RETRY  DEAD\n"
-        "plain                        0      2      0      0     0  paused\n"
-        "raw\\xff\\n\\x1b[31m            0      1      0      0     0\n"
-        "with space: and colon        3      0      0      0     0\n");
+  expect(run({"queues"}), 0,
+         {err_is(""), out_is("QUEUE                  PENDING  READY  UNACK  RETRY  DEAD\n"
+                             "plain                        0      2      0      0     0  paused\n"
+                             "raw\\xff\\n\\x1b[31m            0      1      0      0     0\n"
+                             "with space: and colon        3      0      0      0     0\n")});
 
-  const Ran document = run({"queues", "-o", "json"});
-  CHECK(document.code == 0);
-  const json queues = test::parse_json(document.out).at("queues");
+  const Ran document = expect(run({"queues", "-o", "json"}), 0);
+  const json queues = parse_json(document.out).at("queues");
   REQUIRE(queues.size() == 3);
-  CHECK(queues[0] == test::parse_json(R"({"queue": "plain", "pending": 0, "ready": 2, "unack": 0, "retry": 0, "dead": 0,
+  CHECK(queues[0] == parse_json(R"({"queue": "plain", "pending": 0, "ready": 2, "unack": 0, "retry": 0, "dead": 0,
                                      "due": 0, "overdue": 0, "paused": true, "error": null})"));
   CHECK(queues[1].at("queue_base64") == "cmF3/wobWzMxbQ==");
   CHECK(queues[2].at("pending") == 3);
 
   const Ran lines = run({"-o", "ndjson", "queues"});
   CHECK(std::count(lines.out.begin(), lines.out.end(), '\n') == 3);
-  CHECK(test::parse_json(lines.out.substr(0, lines.out.find('\n'))) == queues[0]);
+  CHECK(parse_json(lines.out.substr(0, lines.out.find('\n'))) == queues[0]);
 }
 
 TEST_CASE("queues: --sort puts the largest count first, equal counts by name, and queues that cannot be read last") {
@@ -55,7 +51,7 @@ TEST_CASE("queues: --sort puts the largest count first, equal counts by name, an
   test::redis().cmd({"SET", "dp:bad:ready", "of another program"});
   const auto order = [](const std::string& column) {
     std::string names;
-    for (const json& line : test::lines_of(run({"queues", "--sort", column, "-o", "ndjson"}).out)) {
+    for (const json& line : lines_of(run({"queues", "--sort", column, "-o", "ndjson"}).out)) {
       names += line.at("queue").get<std::string>() + ' ';
     }
     return names;
@@ -63,8 +59,7 @@ TEST_CASE("queues: --sort puts the largest count first, equal counts by name, an
   CHECK(order("ready") == "b c a bad d ");
   CHECK(order("pending") == "d a b bad c ");
   CHECK(order("name") == "a b bad c d ");
-  const Ran table = run({"queues", "--sort", "ready"});
-  CHECK(table.code == 4);
+  const Ran table = expect(run({"queues", "--sort", "ready"}), 4);
   CHECK(table.out.find("\nb ") < table.out.find("\na "));
   CHECK(run({"queues", "--sort", "oldest"}).code == 2);
   CHECK(run({"queues", "--sort", "dead", "--names"}).code == 2);
@@ -74,19 +69,18 @@ TEST_CASE("queues: --sort puts the largest count first, equal counts by name, an
 TEST_CASE("queues: --watch lists the queues again and again, as tables, documents or lines") {
   test::redis().cmd({"FLUSHALL"});
   send_some("q", 1);
-  test::Dqctl running({"queues", "--watch", "50ms", "-o", "ndjson"});
+  Dqctl running({"queues", "--watch", "50ms", "-o", "ndjson"});
   REQUIRE(running.wait_for("\"ready\":1"));
   send_some("q", 1);
   REQUIRE(running.wait_for("\"ready\":2"));
   running.signal(SIGINT);
   CHECK(running.wait().code == 0);
-  const Ran tables = run({"queues", "--watch", "10ms", "--count", "3"});
-  CHECK(tables.code == 0);
+  const Ran tables = expect(run({"queues", "--watch", "10ms", "--count", "3"}), 0);
   CHECK(std::count(tables.out.begin(), tables.out.end(), '\n') == 3 * 2 + 2);  // an empty line between two tables
   const Ran documents = run({"queues", "--watch", "10ms", "--count", "2", "-o", "json"});
   const std::size_t second = documents.out.find("{\"queues\"", 1);
   REQUIRE(second != std::string::npos);
-  CHECK(test::parse_json(documents.out.substr(0, second)) == test::parse_json(documents.out.substr(second)));
+  CHECK(parse_json(documents.out.substr(0, second)) == parse_json(documents.out.substr(second)));
   CHECK(run({"queues", "--watch", "0s"}).code == 2);
   CHECK(run({"queues", "--count", "2"}).code == 2);
 }
@@ -94,7 +88,7 @@ TEST_CASE("queues: --watch lists the queues again and again, as tables, document
 TEST_CASE("queues: --watch continues after a restart of the server") {
   delayqueue::PrivateServer server;
   delayqueue::Producer(server.url(), "q").send("x");
-  test::Dqctl running({"queues", "--watch", "50ms", "-o", "ndjson"}, test::at(server.url()));
+  Dqctl running({"queues", "--watch", "50ms", "-o", "ndjson"}, at(server.url()));
   REQUIRE(running.wait_for("\"ready\":1"));
   server.kill();
   REQUIRE(running.wait_for("dqctl: "));
@@ -107,11 +101,9 @@ TEST_CASE("queues: --watch continues after a restart of the server") {
 
 TEST_CASE("queues: an empty list is no error") {
   test::redis().cmd({"FLUSHALL"});
-  const Ran ran = run({"queues"});
-  CHECK(ran.code == 0);
-  CHECK(ran.out.empty());
+  const Ran ran = expect(run({"queues"}), 0, {out_is("")});
   CHECK(ran.err.find("no queue is at unix://") == 0);
-  CHECK(test::parse_json(run({"queues", "-o", "json"}).out) == test::parse_json(R"({"queues": []})"));
+  CHECK(parse_json(run({"queues", "-o", "json"}).out) == parse_json(R"({"queues": []})"));
 }
 
 TEST_CASE("queues, stats: the row of a queue that cannot be read has the error, and the others are shown") {
@@ -121,28 +113,21 @@ TEST_CASE("queues, stats: the row of a queue that cannot be read has the error, 
   test::redis().cmd({"DEL", "dp:bad:ready"});
   test::redis().cmd({"SET", "dp:bad:ready", "of another program"});
 
-  const Ran table = run({"queues"});
-  CHECK(table.code == 4);
-  CHECK(test::has(table.out, "\ngood "));
-  CHECK(test::has(table.out, "\nbad "));
-  CHECK(test::has(table.out, "WRONGTYPE"));
-  CHECK(test::has(table.out, "something else uses a key of this queue; dqctl doctor QUEUE shows which"));
-  const Ran document = run({"queues", "-o", "json"});
-  CHECK(document.code == 4);
-  const json queues = test::parse_json(document.out).at("queues");
+  expect(run({"queues"}), 4,
+         {out_has("\ngood "), out_has("\nbad "), out_has("WRONGTYPE"),
+          out_has("something else uses a key of this queue; dqctl doctor QUEUE shows which")});
+  const Ran document = expect(run({"queues", "-o", "json"}), 4);
+  const json queues = parse_json(document.out).at("queues");
   REQUIRE(queues.size() == 2);
   CHECK(queues[0].at("ready").is_null());
-  CHECK(test::has(queues[0].at("error"), "WRONGTYPE"));
+  CHECK(has(queues[0].at("error"), "WRONGTYPE"));
   CHECK(queues[1].at("ready") == 2);
   CHECK(run({"queues", "-o", "ndjson"}).code == 4);
 
-  const Ran sheets = run({"stats", "bad", "good", "nowhere"});
-  CHECK(sheets.code == 4);
-  CHECK(test::has(sheets.out, "WRONGTYPE"));
-  CHECK(test::has(sheets.out, "nowhere is not at"));
-  CHECK(test::has(sheets.out, "good  20"));
-  const json stats = test::parse_json(run({"stats", "bad", "good", "-o", "json"}).out).at("queues");
-  CHECK(test::has(stats[0].at("error"), "WRONGTYPE"));
+  expect(run({"stats", "bad", "good", "nowhere"}), 4,
+         {out_has("WRONGTYPE"), out_has("nowhere is not at"), out_has("good  20")});
+  const json stats = parse_json(run({"stats", "bad", "good", "-o", "json"}).out).at("queues");
+  CHECK(has(stats[0].at("error"), "WRONGTYPE"));
   CHECK(stats[1].at("error").is_null());
   test::redis().cmd({"DEL", "dp:good:ready"});
   test::redis().cmd({"SET", "dp:good:ready", "of another program"});
@@ -155,11 +140,10 @@ TEST_CASE("queues: a queue that the user has no rights to is listed with the err
   send_some("mine", 2);
   send_some("theirs", 1);
   test::redis().cmd({"ACL", "SETUSER", "me", "on", ">geheim", "+@all", "~dp:queues", "~dp:mine:*"});
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment["DELAYQUEUE_PASSWORD"] = "geheim";
-  const Ran ran = run({"queues", "--user", "me", "-o", "json"}, options);
-  CHECK(ran.code == 4);
-  const json queues = test::parse_json(ran.out).at("queues");
+  const Ran ran = expect(run({"queues", "--user", "me", "-o", "json"}, options), 4);
+  const json queues = parse_json(ran.out).at("queues");
   REQUIRE(queues.size() == 2);
   CHECK(queues[0].at("ready") == 2);
   CHECK(queues[1].at("ready").is_null());
@@ -182,7 +166,7 @@ TEST_CASE("queues: a frozen shard of a Cluster hides its own queues only, and co
       run({"queues", "-o", "json", "--connect-timeout", "3s", "--command-timeout", "3s", "-u", cluster.url()});
   frozen.thaw();
   CHECK(ran.code == 4);
-  const json queues = test::parse_json(ran.out).at("queues");
+  const json queues = parse_json(ran.out).at("queues");
   REQUIRE(queues.size() == kQueues);
   const auto away = std::count_if(queues.begin(), queues.end(), [](const json& q) { return !q.at("error").is_null(); });
   CHECK(away > 0);

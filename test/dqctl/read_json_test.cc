@@ -53,7 +53,7 @@ TEST_CASE("json: of random texts it accepts the same as another reader, and writ
     REQUIRE(value.has_value() == accepts(text));
     if (!value) continue;
     ++good;
-    for (const int indent : {-1, 0, 2}) CHECK(test::parse_json(json_text(*value, indent)) == test::parse_json(text));
+    for (const int indent : {-1, 0, 2}) CHECK(parse_json(json_text(*value, indent)) == parse_json(text));
   }
   CHECK(good > 500);
 }

@@ -21,7 +21,7 @@ json reasons_of(std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"-o", "json"});
   const Ran ran = run(arguments);
   CHECK_MESSAGE(ran.code == 0, ran.err);
-  return test::parse_json(ran.out);
+  return parse_json(ran.out);
 }
 
 }  // namespace
@@ -31,10 +31,7 @@ TEST_CASE("reasons: all dead letters are counted by reason, the most frequent fi
   test::make_dead("q", test::numbered(2), "rare");
   const auto frequent = test::make_dead("q", test::numbered(2100), "gateway timeout");
   test::make_dead("q", test::numbered(3), "");
-  const Ran table = run({"reasons", "q"});
-  CHECK(table.code == 0);
-  CHECK(table.err.empty());
-  CHECK(has(table.out, "COUNT  FIRST"));
+  const Ran table = expect(run({"reasons", "q"}), 0, {err_is(""), out_has("COUNT  FIRST")});
   const std::size_t first = table.out.find("2,100  "), second = table.out.find("(no reason)"),
                     third = table.out.find("rare");
   CHECK(first < second);
@@ -42,17 +39,12 @@ TEST_CASE("reasons: all dead letters are counted by reason, the most frequent fi
   CHECK(third < table.out.size());
 
   const json all = reasons_of({"reasons", "q"});
-  CHECK(all.at("queue") == "q");
-  CHECK(all.at("dead") == 2105);
-  CHECK(all.at("counted") == 2105);
-  CHECK(all.at("distinct") == 3);
-  CHECK(all.at("interrupted") == false);
+  CHECK(holds(all, {{"queue", "q"}, {"dead", 2105}, {"counted", 2105}, {"distinct", 3}, {"interrupted", false}}));
   REQUIRE(all.at("reasons").size() == 3);
   const json& one = all.at("reasons")[0];
-  CHECK(one.at("reason") == "gateway timeout");
-  CHECK(one.at("count") == 2100);
+  CHECK(holds(one, {{"reason", "gateway timeout"}, {"count", 2100}}));
   CHECK(std::count(frequent.begin(), frequent.end(), one.at("example")) == 1);
-  const auto dead = test::lines_of(run({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"}).out);
+  const auto dead = lines_of(run({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"}).out);
   const auto from = std::find_if(dead.begin(), dead.end(), [](const json& m) { return m["reason"] != "rare"; });
   CHECK(one.at("first") == from->at("at"));
   CHECK(one.at("last").get<std::string>() >= one.at("first").get<std::string>());
@@ -66,17 +58,14 @@ TEST_CASE("reasons: --limit shows the most frequent ones only, and tells how man
   const Ran table = run({"reasons", "q"});
   CHECK(std::count(table.out.begin(), table.out.end(), '\n') == 21);
   CHECK(table.err == "more: 5; --limit 0 shows all\n");
-  CHECK(test::lines_of(run({"reasons", "q", "--limit", "0", "-o", "ndjson"}).out).size() == 25);
+  CHECK(lines_of(run({"reasons", "q", "--limit", "0", "-o", "ndjson"}).out).size() == 25);
   CHECK(reasons_of({"reasons", "q", "--limit", "3"}).at("reasons").size() == 3);
 }
 
 TEST_CASE("reasons: a queue without dead letters has none, and one that is not there is not found") {
   test::empty_server();
   test::send("q", {"x"});
-  const Ran ran = run({"reasons", "q"});
-  CHECK(ran.code == 0);
-  CHECK(ran.out.empty());
-  CHECK(ran.err == "q has no dead letter\n");
+  expect(run({"reasons", "q"}), 0, {out_is(""), err_is("q has no dead letter\n")});
   CHECK(reasons_of({"reasons", "q"}).at("reasons").empty());
   CHECK(run({"reasons", "nowhere"}).code == 3);
 }
@@ -102,8 +91,7 @@ TEST_CASE("reasons: the dead letters of all partitions are counted, or of one") 
   }
   const json all = reasons_of({"reasons", queue.name}).at("reasons");
   REQUIRE(all.size() == 2);
-  CHECK(all[0].at("reason") == "others");
-  CHECK(all[0].at("count") == 3);
+  CHECK(holds(all[0], {{"reason", "others"}, {"count", 3}}));
   const json one = reasons_of({"reasons", queue.name, "--partition", "3"}).at("reasons");
   REQUIRE(one.size() == 1);
   CHECK(one[0].at("reason") == "three");
@@ -113,18 +101,16 @@ TEST_CASE("reasons: after SIGINT the counts so far are shown with a note") {
   test::empty_server();
   test::fill_dead(test::redis(), 200'000);
   test::redis().cmd({"CONFIG", "RESETSTAT"});
-  test::Dqctl running({"reasons", "q", "-o", "json"});
+  Dqctl running({"reasons", "q", "-o", "json"});
   // Besides the pages of messages it calls only few scripts.
-  REQUIRE(test::eventually([] {
+  REQUIRE(eventually([] {
     const std::string calls = test::info("commandstats", "cmdstat_evalsha", test::redis());
     return has(calls, "calls=") && std::stoi(calls.substr(calls.find('=') + 1)) > 20;
   }));
   running.signal(SIGINT);
-  const Ran ran = running.wait();
-  CHECK(ran.code == 4);
-  const json all = test::parse_json(ran.out);
-  CHECK(all.at("interrupted") == true);
-  CHECK(all.at("dead") == 200'000);
+  const Ran ran = expect(running.wait(), 4);
+  const json all = parse_json(ran.out);
+  CHECK(holds(all, {{"interrupted", true}, {"dead", 200'000}}));
   const auto counted = all.at("counted").get<std::uint64_t>();
   CHECK(counted > 0);
   CHECK(counted < 200'000);

@@ -1,5 +1,6 @@
 #include "run.h"
 
+#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -20,6 +21,7 @@
 
 #include "support/paths.h"
 #include "support/server.h"
+#include "support/text.h"
 
 extern char** environ;
 
@@ -83,6 +85,7 @@ Dqctl::Dqctl(const std::vector<std::string>& arguments, const DqctlOptions& opti
   // Longer than the defaults, because a busy machine may stall for 2 s.
   if (named == arguments.end()) words.insert(words.end(), {"--connect-timeout", "30s", "--command-timeout", "30s"});
   words.insert(words.end(), arguments.begin(), arguments.end());
+  for (const std::string& argument : arguments) ran_.command += (ran_.command.empty() ? "" : " ") + argument;
   std::vector<std::string> settings = environment_of(options);
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(settings);
@@ -175,6 +178,19 @@ Ran Dqctl::wait(milliseconds limit) {
 
 Ran run(const std::vector<std::string>& arguments, const DqctlOptions& options) {
   return Dqctl(arguments, options).wait();
+}
+
+Ran expect(Ran ran, int code, const std::vector<Said>& texts) {
+  CAPTURE(ran.command);
+  CAPTURE(ran.err);
+  CHECK(ran.code == code);
+  for (const Said& said : texts) {
+    const std::string& stream = ran.*said.stream;
+    if (said.how == Said::How::is) CHECK(stream == said.text);
+    if (said.how == Said::How::has) CHECK(has(stream, said.text));
+    if (said.how == Said::How::lacks) CHECK_FALSE(has(stream, said.text));
+  }
+  return ran;
 }
 
 DqctlOptions at(const std::string& uri) {

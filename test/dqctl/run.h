@@ -24,7 +24,8 @@ struct Ran {
   int signal = 0;  // the signal that ended the process
   std::string out{};
   std::string err{};
-  long peak_kib = 0;  // peak memory; at least that of this process at the start
+  std::string command{};  // its arguments
+  long peak_kib = 0;      // peak memory; at least that of this process at the start
   std::chrono::milliseconds took{0};
 };
 
@@ -60,6 +61,24 @@ class Dqctl {
 };
 
 Ran run(const std::vector<std::string>& arguments, const DqctlOptions& options = {});
+
+// What stdout or stderr must be, have as a part, or lack.
+struct Said {
+  enum class How { is, has, lacks };
+
+  std::string Ran::*stream;
+  How how;
+  std::string text;
+};
+inline Said out_is(const std::string& text) { return {&Ran::out, Said::How::is, text}; }
+inline Said out_has(const std::string& part) { return {&Ran::out, Said::How::has, part}; }
+inline Said out_lacks(const std::string& part) { return {&Ran::out, Said::How::lacks, part}; }
+inline Said err_is(const std::string& text) { return {&Ran::err, Said::How::is, text}; }
+inline Said err_has(const std::string& part) { return {&Ran::err, Said::How::has, part}; }
+inline Said err_lacks(const std::string& part) { return {&Ran::err, Said::How::lacks, part}; }
+
+// A row of a table of commands: checks that dqctl ended with this exit code and these texts. Returns `ran`.
+Ran expect(Ran ran, int code, const std::vector<Said>& texts = {});
 
 // Options with this DELAYQUEUE_URI, and with this input.
 DqctlOptions at(const std::string& uri);

@@ -8,15 +8,13 @@ using delayqueue::State;
 const std::string kBytes("\0\xff\n{\"'\r\n", 9);
 
 struct SendFixture {
-  std::string queue = test::fresh_queue() + " with: colon";
+  std::string queue = fresh_queue() + " with: colon";
   delayqueue::Inspector inspector{test::server().url(), queue};
 
-  std::string sent_id(const std::vector<std::string>& more, const test::DqctlOptions& options = {}) {
+  std::string sent_id(const std::vector<std::string>& more, const DqctlOptions& options = {}) {
     std::vector<std::string> words = {"send", queue};
     words.insert(words.end(), more.begin(), more.end());
-    const Ran ran = run(words, options);
-    CHECK(ran.code == 0);
-    CHECK(ran.err.empty());
+    const Ran ran = expect(run(words, options), 0, {err_is("")});
     REQUIRE(ran.out.size() == 37);
     return ran.out.substr(0, 36);
   }
@@ -36,14 +34,10 @@ TEST_CASE_FIXTURE(SendFixture, "send: it prints the id, and sets delay or time, 
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   CHECK(sent_id({"x", "--id", id, "--at", "2100-01-01T00:00:00.123Z"}) == id);
   CHECK(*inspector.find(id)->at == std::chrono::system_clock::time_point(4102444800123ms));
-  const Ran again = run({"send", queue, "y", "--id", id});
-  CHECK(again.code == 0);
-  CHECK(again.out == id + '\n');
-  CHECK(has(again.err, "alive already"));
+  expect(run({"send", queue, "y", "--id", id}), 0, {out_is(id + '\n'), err_has("alive already")});
   CHECK(inspector.find(id)->payload == "x");
-  const json report = test::parse_json(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
-  CHECK(report ==
-        test::parse_json(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
+  const json report = parse_json(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
+  CHECK(report == parse_json(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
 }
 
 TEST_CASE_FIXTURE(SendFixture, "send --header: each one is a header of the message; the value may contain anything") {
@@ -68,7 +62,7 @@ TEST_CASE_FIXTURE(SendFixture, "send --header: each one is a header of the messa
 }
 
 TEST_CASE_FIXTURE(SendFixture, "send --ndjson: a line has its own headers, or those of --header") {
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input = R"({"payload":"own","headers":[{"name":"b","value":"1"},{"name":"a","value_base64":"AP8K"}]}
 {"payload":"none","headers":[]}
 {"payload":"default"}
@@ -91,7 +85,7 @@ TEST_CASE_FIXTURE(SendFixture, "send --ndjson: a line has its own headers, or th
 }
 
 TEST_CASE_FIXTURE(SendFixture, "send: - sends any bytes from stdin") {
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input = kBytes;
   CHECK(inspector.find(sent_id({"-"}, options))->payload == kBytes);
   CHECK(inspector.find(sent_id({"-"}))->payload.empty());
@@ -99,7 +93,7 @@ TEST_CASE_FIXTURE(SendFixture, "send: - sends any bytes from stdin") {
 
 TEST_CASE_FIXTURE(SendFixture,
                   "send --ndjson: each line is a message with its own fields; bad lines are reported by number") {
-  test::DqctlOptions options;
+  DqctlOptions options;
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   options.input = R"({"payload":"one"}
 {"payload":{"a":[1,2]},"delay":"10m","retries":0}
@@ -117,9 +111,8 @@ nonsense
 [1]
 {"payload":"again","id":")" +
                   id + "\"}";
-  const Ran ran = run({"send", queue, "--ndjson", "-", "--retries", "5"}, options);
-  CHECK(ran.code == 4);
-  CHECK(ran.out == "sent 4 messages to '" + queue + "', of which 1 existed; 9 lines failed\n");
+  const Ran ran = expect(run({"send", queue, "--ndjson", "-", "--retries", "5"}, options), 4,
+                         {out_is("sent 4 messages to '" + queue + "', of which 1 existed; 9 lines failed\n")});
   for (const char* expected :
        {"line 5: is no JSON: nonsense", "line 6: field delays is not a field of send", "line 7: delay: 'soon'",
         "line 8: delay and at: expected one", "line 9: payload: missing", "line 10: id: \"7\"; expected a UUID",
@@ -139,7 +132,7 @@ nonsense
 
 TEST_CASE_FIXTURE(SendFixture,
                   "send --ndjson: JSON payloads are sent unchanged; a field that appears twice is an error") {
-  test::DqctlOptions options;
+  DqctlOptions options;
   const std::pair<std::string, std::string> good[] = {
       {R"({"payload":12345678901234567890123,"retries":1})", "12345678901234567890123"},
       {R"({"retries":1 , "payload" : 0.10 })", "0.10"},
@@ -159,7 +152,7 @@ TEST_CASE_FIXTURE(SendFixture,
     const std::string line = text;
     CAPTURE(line);
     options.input = line + '\n';
-    const auto report = test::lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
+    const auto report = lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
     REQUIRE(report.size() == 1);
     CHECK(inspector.find(report[0].at("id").get<std::string>())->payload == payload);
   }
@@ -181,9 +174,7 @@ TEST_CASE_FIXTURE(SendFixture,
   const auto before = inspector.counts().totals.sent;
   for (const auto& [line, expected] : bad) {
     options.input = line + '\n';
-    const Ran ran = run({"send", queue, "--ndjson", "-"}, options);
-    CHECK(ran.code == 1);
-    CHECK(has(ran.err, expected));
+    expect(run({"send", queue, "--ndjson", "-"}, options), 1, {err_has(expected)});
   }
   CHECK(inspector.counts().totals.sent == before);
 }
@@ -191,68 +182,57 @@ TEST_CASE_FIXTURE(SendFixture,
 TEST_CASE_FIXTURE(SendFixture,
                   "send, import: each form fails for the id of a cancelled message that a consumer still holds") {
   const std::string id = sent_id({"x"});
-  test::Dqctl worker({"work", queue, "--exec", "sleep 600"});
-  REQUIRE(test::eventually([&] { return inspector.counts().unack == 1; }, 30s));
+  Dqctl worker({"work", queue, "--exec", "sleep 600"});
+  REQUIRE(eventually([&] { return inspector.counts().unack == 1; }, 30s));
   REQUIRE(run({"cancel", queue, id}).code == 0);
   const auto expected = [&](const std::string& verb) {
     return "cannot " + verb + ": the message with id " + id + " was cancelled and a consumer still holds it; " + verb +
            " again after its lease has ended, or with another id";
   };
 
-  const Ran one = run({"send", queue, "y", "--id", id});
-  CHECK(one.code == 1);
-  CHECK(one.out.empty());
-  CHECK(one.err == expected("send") + '\n');
-  const Ran as_json = run({"send", queue, "y", "--id", id, "-o", "json"});
-  CHECK(as_json.code == 1);
-  json report = test::parse_json(as_json.out);
-  CHECK(report.at("created") == false);
-  CHECK(report.at("cancelled") == true);
-  CHECK(report.at("error") == expected("send"));
+  expect(run({"send", queue, "y", "--id", id}), 1, {out_is(""), err_is(expected("send") + '\n')});
+  const Ran as_json = expect(run({"send", queue, "y", "--id", id, "-o", "json"}), 1);
+  json report = parse_json(as_json.out);
+  CHECK(holds(report, {{"created", false}, {"cancelled", true}, {"error", expected("send")}}));
 
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input = "{\"payload\":\"other\"}\n{\"payload\":\"y\",\"id\":\"" + id + "\"}\n";
-  const Ran lines = run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options);
-  CHECK(lines.code == 4);
-  CHECK(lines.err == "line 2: " + expected("send") + '\n');
-  CHECK(test::lines_of(lines.out).at(1).at("cancelled") == true);
-  const Ran sum = run({"send", queue, "--ndjson", "-", "-o", "json"}, options);
-  CHECK(sum.code == 4);
-  report = test::parse_json(sum.out);
-  CHECK(report.at("sent") == 1);
-  CHECK(report.at("existed") == 0);
-  CHECK(report.at("cancelled") == 1);
-  CHECK(report.at("failed") == 1);
-  CHECK(report.at("errors") == json::array({{{"line", 2}, {"error", expected("send")}}}));
+  const Ran lines = expect(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options), 4,
+                           {err_is("line 2: " + expected("send") + '\n')});
+  CHECK(lines_of(lines.out).at(1).at("cancelled") == true);
+  const Ran sum = expect(run({"send", queue, "--ndjson", "-", "-o", "json"}, options), 4);
+  report = parse_json(sum.out);
+  CHECK(holds(report, {{"sent", 1},
+                       {"existed", 0},
+                       {"cancelled", 1},
+                       {"failed", 1},
+                       {"errors", json::array({{{"line", 2}, {"error", expected("send")}}})}}));
 
   const std::string other = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   options.input.clear();
   for (const std::string& name : {other, id}) {
     options.input += R"({"id":")" + name + R"(","state":"ready","retries":1,"payload":"y"})" + '\n';
   }
-  const Ran imported = run({"import", queue, "-", "-o", "json"}, options);
-  CHECK(imported.code == 4);
-  CHECK(imported.err == "stdin, line 2: " + expected("import") + '\n');
-  report = test::parse_json(imported.out);
-  CHECK(report.at("created") == 1);
-  CHECK(report.at("existed") == 0);
-  CHECK(report.at("cancelled") == 1);
-  CHECK(report.at("alive") == 1);
-  CHECK(report.at("failed") == 1);
-  CHECK(report.at("errors") == json::array({{{"line", 2}, {"error", expected("import")}}}));
+  const Ran imported = expect(run({"import", queue, "-", "-o", "json"}, options), 4,
+                              {err_is("stdin, line 2: " + expected("import") + '\n')});
+  report = parse_json(imported.out);
+  CHECK(holds(report, {{"created", 1},
+                       {"existed", 0},
+                       {"cancelled", 1},
+                       {"alive", 1},
+                       {"failed", 1},
+                       {"errors", json::array({{{"line", 2}, {"error", expected("import")}}})}}));
 }
 
 TEST_CASE_FIXTURE(SendFixture, "send --ndjson: -o ndjson prints each id, -o json the counts and the errors") {
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input = "{\"payload\":\"one\"}\nx\n{\"payload\":\"two\"}\n";
-  const auto lines = test::lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
+  const auto lines = lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
   REQUIRE(lines.size() == 2);
-  CHECK(lines[1].at("line") == 3);
-  CHECK(lines[1].at("created") == true);
+  CHECK(holds(lines[1], {{"line", 3}, {"created", true}}));
   CHECK(inspector.find(lines[1].at("id").get<std::string>())->payload == "two");
-  const json sum = test::parse_json(run({"send", queue, "--ndjson", "-", "-o", "json"}, options).out);
-  CHECK(sum.at("sent") == 2);
-  CHECK(sum.at("failed") == 1);
+  const json sum = parse_json(run({"send", queue, "--ndjson", "-", "-o", "json"}, options).out);
+  CHECK(holds(sum, {{"sent", 2}, {"failed", 1}}));
   CHECK(sum.at("errors")[0].at("line") == 2);
   options.input = "x\n";
   CHECK(run({"send", queue, "--ndjson", "-"}, options).code == 1);
@@ -260,17 +240,16 @@ TEST_CASE_FIXTURE(SendFixture, "send --ndjson: -o ndjson prints each id, -o json
 
 TEST_CASE_FIXTURE(SendFixture,
                   "send --ndjson: it sends 20,000 lines; after SIGINT it names the line to continue from") {
-  test::DqctlOptions options;
+  DqctlOptions options;
   for (int i = 0; i < 20'000; ++i)
     options.input += "{\"payload\":\"" + std::string(i % 100 == 0 ? 50'000 : 20, 'x') + "\"}\n";
   CHECK(run({"send", queue, "--ndjson", "-"}, options).code == 0);
   CHECK(inspector.counts().ready == 20'000);
-  test::Dqctl dqctl({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options);
+  Dqctl dqctl({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options);
   CHECK(dqctl.wait_for("\"line\":1000,"));
   dqctl.signal(SIGINT);
-  const Ran ran = dqctl.wait();
-  CHECK(ran.code == 4);
-  const std::uint64_t sent = test::lines_of(ran.out).size();
+  const Ran ran = expect(dqctl.wait(), 4);
+  const std::uint64_t sent = lines_of(ran.out).size();
   CHECK(inspector.counts().ready == 20'000 + sent);
   CHECK(has(ran.err, "tail -n +" + std::to_string(sent + 1)));
 }
@@ -288,24 +267,20 @@ TEST_CASE_FIXTURE(SendFixture, "send: wrong arguments are exit code 2, and nothi
       {{"send", queue, "x", "--ttl", "0s"}, "ttl: 0 ms"},
   };
   for (const auto& [arguments, expected] : rows) {
-    const Ran ran = run(arguments);
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, expected));
+    expect(run(arguments), 2, {err_has(expected)});
   }
   CHECK(inspector.counts().totals.sent == 0);
 }
 
 TEST_CASE_FIXTURE(SendFixture,
                   "send: an unreachable server is exit code 1; a server that restarts in time causes no error") {
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = "unix:///nowhere/at/all";
-  const Ran away = run({"send", queue, "x"}, options);
-  CHECK(away.code == 1);
-  CHECK(has(away.err, "/nowhere/at/all"));
+  expect(run({"send", queue, "x"}, options), 1, {err_has("/nowhere/at/all")});
   delayqueue::PrivateServer server;
   options.environment["DELAYQUEUE_URI"] = server.url();
   server.kill();
-  test::Dqctl dqctl({"send", queue, "x"}, options);
+  Dqctl dqctl({"send", queue, "x"}, options);
   std::this_thread::sleep_for(100ms);
   server.restart();
   CHECK(dqctl.wait().code == 0);

@@ -42,7 +42,7 @@ class RawClient {
 
   // Reads until the text is there, the server closes the connection, or kPatience is over.
   std::string read_until(const std::string& text) {
-    const auto until = Steady::now() + test::kPatience;
+    const auto until = Steady::now() + kPatience;
     std::array<char, 4096> some;
     while (read_.find(text) == std::string::npos && Steady::now() < until) {
       const auto n = ::recv(fd_, some.data(), some.size(), 0);
@@ -207,7 +207,7 @@ TEST_CASE("serve: queues and messages have the figures that are in Redis") {
   CHECK(served.json("/api/find?text=" + filled.ready)["messages"][0]["state"] == "ready");
   CHECK(served.json("/api/queues/nowhere", 404)["status"] == 404);
   served.json("/api/queues/nowhere/messages?state=dead", 404);
-  served.json("/api/queues/orders/messages/" + std::string(test::kId), 404);
+  served.json("/api/queues/orders/messages/" + std::string(kId), 404);
   served.json("/api/nothing", 404);
   served.json("/api/queues/orders/nothing", 404);
   served.json("/nothing", 404);
@@ -252,12 +252,12 @@ TEST_CASE("serve: consumers are those of dqctl workers, and metrics are those of
   delayqueue::Consumer consumer(
       test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); }, options);
   consumer.start();
-  REQUIRE(test::eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 1; }, test::kPatience));
+  REQUIRE(eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 1; }, kPatience));
   const Served served;
   const json found = served.json("/api/workers");
   CHECK(test::OpenApi().mismatch(found, "Workers") == "");
   REQUIRE(found["workers"].size() == 1);
-  const json shown = test::parse_json(run({"workers", "-o", "json"}).out)["workers"][0];
+  const json shown = parse_json(run({"workers", "-o", "json"}).out)["workers"][0];
   for (const char* field : {"consumer", "name", "host", "pid", "version", "queues", "concurrency"}) {
     CAPTURE(field);
     CHECK(found["workers"][0][field] == shown[field]);
@@ -380,9 +380,7 @@ TEST_CASE("metrics --listen: it starts where dqctl serve does, and not where eve
     CAPTURE(way_out);
     Strings words = {"metrics"};
     words.insert(words.end(), options.begin(), options.end());
-    const test::Ran ran = run(words);
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, way_out));
+    expect(run(words), 2, {err_has(way_out)});
   };
   const File token(kToken, 0600), shared(kToken, 0644);
   refused({"--listen", "0.0.0.0:0"}, "--token-file");
@@ -394,11 +392,11 @@ TEST_CASE("metrics --listen: it starts where dqctl serve does, and not where eve
   refused({"--token-file", token.path()}, "expected --listen HOST:PORT");
   refused({"--host", "queues.example", "orders"}, "expected --listen HOST:PORT");
   test::empty_server();
-  test::Dqctl open({"metrics", "--listen", "0.0.0.0:0", "--token-file", token.path()});
+  Dqctl open({"metrics", "--listen", "0.0.0.0:0", "--token-file", token.path()});
   CHECK(open.wait_for("the token is sent without TLS"));
   const test::TlsFiles& files = test::TlsFiles::shared();
-  test::Dqctl served({"metrics", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key",
-                      files.server.key, "--https-client-ca", files.ca});
+  Dqctl served({"metrics", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key",
+                files.server.key, "--https-client-ca", files.ca});
   const std::string before = "listening on https://127.0.0.1:";
   REQUIRE(served.wait_for(before));
   const int port = std::stoi(served.err().substr(served.err().find(before) + before.size()));
@@ -414,13 +412,13 @@ TEST_CASE("metrics --listen: while Redis is away the answers are 503, and it com
   delayqueue::PrivateServer redis;
   static_cast<void>(delayqueue::Producer(redis.url(), "orders").send("x"));
   redis.kill();
-  Served served({}, test::at(redis.url()), "metrics");
+  Served served({}, at(redis.url()), "metrics");
   CHECK(has(served.dqctl().err(), "each request tries again"));
   served.json("/metrics", 503);
   CHECK(served.get("/healthz").status == 503);
   CHECK(served.get("/healthz").body == "redis is unreachable\n");
   redis.restart();
-  CHECK(test::eventually([&] { return served.get("/healthz").status == 200; }, 60s));
+  CHECK(eventually([&] { return served.get("/healthz").status == 200; }, 60s));
   CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"orders\"} 1\n"));
 }
 
@@ -430,7 +428,7 @@ TEST_CASE("metrics --listen: while Redis is frozen, named queues together take l
   for (const std::string& name : names) static_cast<void>(delayqueue::Producer(redis.url(), name).send("x"));
   Strings options = names;
   options.insert(options.end(), {"--command-timeout", "1s"});
-  const Served served(options, test::at(redis.url()), "metrics");
+  const Served served(options, at(redis.url()), "metrics");
   CHECK(lines_with(served.get("/metrics").body, "\ndelayqueue_up{") == names.size());
   std::this_thread::sleep_for(1100ms);  // the answer is not kept any longer
   const Frozen frozen(redis);
@@ -446,11 +444,11 @@ TEST_CASE("metrics --listen: after Redis was away it is read over a slow link, t
   for (const char* name : {"orders", "mails"}) static_cast<void>(delayqueue::Producer(redis.url(), name).send("x"));
   test::FaultProxy proxy(redis.socket(), test::FaultProxy::Via::unix_socket);
   proxy.refuse(true);
-  const Served served({"orders", "mails"}, test::at(proxy.url()), "metrics");
+  const Served served({"orders", "mails"}, at(proxy.url()), "metrics");
   CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"mails\"} 0\n"));
   proxy.delay(150ms);  // longer than the timeouts for queues after one that could not be read
   proxy.refuse(false);
-  CHECK(test::eventually([&] { return has(served.get("/metrics").body, "delayqueue_up{queue=\"mails\"} 1\n"); }, 20s));
+  CHECK(eventually([&] { return has(served.get("/metrics").body, "delayqueue_up{queue=\"mails\"} 1\n"); }, 20s));
 }
 
 TEST_CASE("metrics --listen: /healthz does not wait for a scrape that takes long") {
@@ -459,7 +457,7 @@ TEST_CASE("metrics --listen: /healthz does not wait for a scrape that takes long
     static_cast<void>(delayqueue::Producer(redis.url(), name).send("x"));
   }
   test::FaultProxy proxy(redis.socket(), test::FaultProxy::Via::unix_socket);
-  const Served served({}, test::at(proxy.url()), "metrics");
+  const Served served({}, at(proxy.url()), "metrics");
   proxy.delay(150ms);
   std::atomic<bool> scraped{false};
   std::thread scrape([&] {
@@ -478,20 +476,18 @@ TEST_CASE("metrics --listen: a signal during the start ends it with code 0") {
   test::empty_server();
   test::FaultProxy proxy(test::server().socket(), test::FaultProxy::Via::unix_socket);
   proxy.hold_replies(true);
-  test::Dqctl dqctl({"metrics", "--listen", "127.0.0.1:0"}, test::at(proxy.url()));
-  REQUIRE(test::eventually([&] { return proxy.counts().links > 0; }, test::kPatience));
+  Dqctl dqctl({"metrics", "--listen", "127.0.0.1:0"}, at(proxy.url()));
+  REQUIRE(eventually([&] { return proxy.counts().links > 0; }, kPatience));
   dqctl.signal(SIGTERM);
   std::this_thread::sleep_for(100ms);
   proxy.hold_replies(false);
-  const test::Ran ran = dqctl.wait();
-  CHECK(ran.code == 0);
-  CHECK(ran.err.empty());
+  expect(dqctl.wait(), 0, {err_is("")});
 }
 
 TEST_CASE("metrics --listen: for named queues the user needs no right to list queues") {
   const test::Guarded guarded;
   static_cast<void>(delayqueue::Producer(guarded.server.url(), "orders").send("x"));
-  const Served served({"orders"}, test::at(guarded.url("inspector")), "metrics");
+  const Served served({"orders"}, at(guarded.url("inspector")), "metrics");
   CHECK(served.get("/healthz").body == "ok\n");
   CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"orders\"} 1\n"));
 }
@@ -680,9 +676,7 @@ TEST_CASE("serve: it does not start where everybody could read the queues") {
     CAPTURE(way_out);
     Strings words = {"serve"};
     words.insert(words.end(), options.begin(), options.end());
-    const test::Ran ran = run(words);
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, way_out));
+    expect(run(words), 2, {err_has(way_out)});
   };
   const File token(kToken, 0600), shared(kToken, 0644), shortened(kToken.substr(1), 0600), blank(kToken + " x", 0600),
       empty("", 0600);
@@ -810,7 +804,7 @@ TEST_CASE("serve: a redrive by reason in a long list goes on in parts, also thos
   test::fill_dead(test::redis(), kOthers);  // their reasons are "gateway timeout" and "no such user"
   const Strings wanted = test::make_dead("q", test::numbered(500), "disk full");
   test::FaultProxy proxy(test::server().socket());
-  const Served served({"--allow-changes"}, test::at(proxy.url()));
+  const Served served({"--allow-changes"}, at(proxy.url()));
   served.json("/api/queues/q");
   proxy.delay(20ms);  // so that a part ends long before the list
   const std::string path = "/api/queues/q/redrive";
@@ -848,7 +842,7 @@ TEST_CASE("serve: a purge by reason of a list goes on in parts") {
   const Strings ids = test::send("q", test::numbered(9000));
   for (std::size_t i = 0; i < ids.size(); i += 9) test::redis().cmd({"HSET", "dp:q:reason", ids[i], "disk full"});
   test::FaultProxy proxy(test::server().socket());
-  const Served served({"--allow-changes"}, test::at(proxy.url()));
+  const Served served({"--allow-changes"}, at(proxy.url()));
   served.json("/api/queues/q");
   proxy.delay(60ms);
   const json made = all_parts(served, "/api/queues/q/purge",
@@ -868,7 +862,7 @@ TEST_CASE("serve: where Redis has just gone away, every answer that needs it has
         queue + "/partitions", std::string("/api/workers"), std::string("POST /redrive"), std::string("POST /pause")}) {
     CAPTURE(path);
     test::FaultProxy proxy(test::server().socket());
-    const Served served({"--allow-changes"}, test::at(proxy.url()));
+    const Served served({"--allow-changes"}, at(proxy.url()));
     served.json(queue + "/messages?state=dead");  // from now on the last known state is good for a second
     proxy.refuse(true);
     proxy.cut();
@@ -967,7 +961,7 @@ TEST_CASE("serve: messages are released, rescheduled and cancelled by their ids"
   CHECK(act(filled.held, "release", dry) == "refused");
   CHECK(act(filled.ready, "release", dry) == "already");
   CHECK(act(filled.dead.front(), "release", dry) == "refused");
-  CHECK(act(test::kId, "release", dry) == "unknown");
+  CHECK(act(kId, "release", dry) == "unknown");
   CHECK(test::counts("orders").pending == 1);
   CHECK(act(filled.pending, "reschedule", {{"dry_run", false}, {"delay_ms", 7'200'000}}) == "good");
   CHECK(act(filled.pending, "reschedule", {{"dry_run", false}, {"at", "2040-01-01T00:00:00Z"}}) == "good");
@@ -1022,12 +1016,12 @@ TEST_CASE("serve: a proxy names the user of a change: in pauses, in dqctl action
     forged.emplace("x-forwarded-user", "boss");
     CHECK(served.post(pause, R"({"dry_run":false,"replace":true})", forged).status == 400);
     json row;
-    REQUIRE(test::eventually(
+    REQUIRE(eventually(
         [&] {
           row = served.json("/api/queues/orders");
           return row["paused"] == true;
         },
-        test::kPatience));
+        kPatience));
     CHECK(api.mismatch(row, "QueueDetail") == "");
     CHECK(row["paused_by"] == "anna@example.com");
     CHECK(row["paused_since"].is_string());
@@ -1035,10 +1029,10 @@ TEST_CASE("serve: a proxy names the user of a change: in pauses, in dqctl action
   }
   delayqueue::Inspector inspector(test::server().url(), "orders");
   CHECK(inspector.paused()->who == "anna@example.com");
-  const json action = test::parse_json(run({"actions", "orders", "-o", "json"}).out).at("actions").at(0);
-  CHECK(action.at("who") == "anna@example.com");
-  CHECK(action.at("what") == "dqctl serve: pause orders reason=migration");
-  CHECK(action.at("outcome") == "done");
+  const json action = parse_json(run({"actions", "orders", "-o", "json"}).out).at("actions").at(0);
+  CHECK(holds(
+      action,
+      {{"who", "anna@example.com"}, {"what", "dqctl serve: pause orders reason=migration"}, {"outcome", "done"}}));
   CHECK(action.at("messages").is_null());
   run({"resume", "orders", "--audit"});
 
@@ -1171,7 +1165,7 @@ TEST_CASE("serve: at most 16 clients listen, and others still get answers") {
   CHECK(served.json("/api/events", 503)["status"] == 503);
   CHECK(served.get("/api/queues").status == 200);
   listeners.clear();
-  CHECK(test::eventually([&] { return served.json("/api/server")["listeners"] == 0; }, 30s));
+  CHECK(eventually([&] { return served.json("/api/server")["listeners"] == 0; }, 30s));
   RawClient again(served.port(), kListen);
   CHECK(has(again.read_until("event: queues"), "event: queues"));
   const auto begin = Steady::now();
@@ -1198,13 +1192,13 @@ TEST_CASE("serve: many clients cost Redis as much as one") {
 TEST_CASE("serve: while Redis is away it answers since when, and it comes back alone") {
   delayqueue::PrivateServer redis;
   static_cast<void>(delayqueue::Producer(redis.url(), "orders").send("x"));
-  Served served({"--allow-changes"}, test::at(redis.url()));
+  Served served({"--allow-changes"}, at(redis.url()));
   const test::OpenApi api;
   CHECK(served.json("/api/queues")["redis"]["reachable"] == true);
   RawClient listener(served.port(), kListen);
   listener.read_until("event: queues");
   redis.kill();
-  CHECK(test::eventually([&] { return served.get("/api/queues").status == 503; }, 60s));
+  CHECK(eventually([&] { return served.get("/api/queues").status == 503; }, 60s));
   const json away = served.json("/api/queues", 503);
   CHECK(api.mismatch(away, "Queues") == "");
   CHECK(away["queues"][0]["ready"] == 1);  // the last that is known
@@ -1218,21 +1212,21 @@ TEST_CASE("serve: while Redis is away it answers since when, and it comes back a
   served.change("/api/queues/orders/pause", R"({"dry_run":false})", 503);
   CHECK(has(listener.read_until("\"reachable\":false"), "\"reachable\":false"));
   redis.restart();
-  CHECK(test::eventually([&] { return served.get("/api/queues").status == 200; }, 60s));
+  CHECK(eventually([&] { return served.get("/api/queues").status == 200; }, 60s));
   CHECK(served.get("/healthz").body == "ok\n");
 }
 
 TEST_CASE("serve: it starts while Redis is away") {
   delayqueue::PrivateServer redis;
   redis.kill();
-  Served served({}, test::at(redis.url()));
+  Served served({}, at(redis.url()));
   CHECK(served.dqctl().wait_for("; trying again until Redis is there\n"));
   const json away = served.json("/api/queues", 503);
   CHECK(away["read_at"].is_null());
   CHECK(away["queues"].empty());
   served.json("/api/queues/orders", 503);
   redis.restart();
-  CHECK(test::eventually([&] { return served.get("/api/queues").status == 200; }, 60s));
+  CHECK(eventually([&] { return served.get("/api/queues").status == 200; }, 60s));
 }
 
 TEST_CASE("serve: a socket is for this user only, replaces an abandoned one, and is removed at the end") {
@@ -1241,7 +1235,7 @@ TEST_CASE("serve: a socket is for this user only, replaces an abandoned one, and
   const File place("", 0600);
   ::unlink(place.path().c_str());
   const Strings words = {"serve", "--socket", place.path()};
-  test::Dqctl served(words);
+  Dqctl served(words);
   REQUIRE(served.wait_for("payloads are"));
   struct stat found {};
   REQUIRE(::stat(place.path().c_str(), &found) == 0);
@@ -1250,11 +1244,11 @@ TEST_CASE("serve: a socket is for this user only, replaces an abandoned one, and
   client.set_address_family(AF_UNIX);
   const auto answer = client.Get("/api/queues", {{"Host", "localhost"}});
   REQUIRE(static_cast<bool>(answer));
-  CHECK(test::parse_json(answer->body)["queues"].size() == 1);
+  CHECK(parse_json(answer->body)["queues"].size() == 1);
   CHECK(has(run(words).err, "is in use"));
   served.signal(SIGKILL);
   served.wait();
-  test::Dqctl second(words);
+  Dqctl second(words);
   REQUIRE(second.wait_for("payloads are"));
   second.signal(SIGINT);
   CHECK(second.wait().code == 0);
@@ -1264,8 +1258,8 @@ TEST_CASE("serve: a socket is for this user only, replaces an abandoned one, and
 TEST_CASE("serve: with TLS only clients with a certificate of the authority are answered") {
   test::empty_server();
   const test::TlsFiles& files = test::TlsFiles::shared();
-  test::Dqctl served({"serve", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key",
-                      files.server.key, "--https-client-ca", files.ca});
+  Dqctl served({"serve", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key", files.server.key,
+                "--https-client-ca", files.ca});
   REQUIRE(served.wait_for("payloads are"));
   const std::string text = served.err();
   const int port = std::stoi(text.substr(text.find("https://127.0.0.1:") + 18));
@@ -1286,8 +1280,8 @@ TEST_CASE("serve: with TLS only clients with a certificate of the authority are 
 TEST_CASE("serve: a client with a certificate is answered when it tries to resume its TLS session") {
   test::empty_server();
   const test::TlsFiles& files = test::TlsFiles::shared();
-  test::Dqctl served({"serve", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key",
-                      files.server.key, "--https-client-ca", files.ca});
+  Dqctl served({"serve", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key", files.server.key,
+                "--https-client-ca", files.ca});
   REQUIRE(served.wait_for("payloads are"));
   const std::string text = served.err();
   const int port = std::stoi(text.substr(text.find("https://127.0.0.1:") + 18));
@@ -1318,7 +1312,7 @@ TEST_CASE("serve: a client with a certificate is answered when it tries to resum
 TEST_CASE("serve: a change that runs at the end is in the audit") {
   delayqueue::PrivateServer redis;
   test::make_dead("orders", 1, "late", redis.url());
-  Served served({"--allow-changes"}, test::at(redis.url()));
+  Served served({"--allow-changes"}, at(redis.url()));
   const std::string purge = post_text("/api/queues/orders/purge", R"({"dry_run":false,"state":"dead","at_most":1})");
   served.json("/api/queues");  // so that the readings are new, and the change waits for its own reply only
   const Frozen frozen(redis);
@@ -1327,8 +1321,7 @@ TEST_CASE("serve: a change that runs at the end is in the audit") {
   RawClient refused(served.port(), purge);
   REQUIRE(has(refused.read_all(), "another change of many messages runs"));
   served.dqctl().signal(SIGTERM);
-  const test::Ran ran = served.dqctl().wait();
-  CHECK(ran.code == 0);
+  const Ran ran = expect(served.dqctl().wait(), 0);
   CHECK(lines_with(ran.err, " purge orders ") == 2);
   CHECK(ran.took < 30s);
 }
@@ -1348,7 +1341,7 @@ TEST_CASE("serve: a change of many messages that a signal ends says that it is n
     test::empty_server();
     test::fill_dead(test::redis(), static_cast<int>(bulk.messages + 1));
     test::FaultProxy proxy(test::server().socket());
-    Served served({"--allow-changes"}, test::at(proxy.url()));
+    Served served({"--allow-changes"}, at(proxy.url()));
     const std::string path = std::string("/api/queues/q/") + bulk.action;
     const auto body_of = [&](std::uint64_t most) {
       return std::string("{") + bulk.fields + ",\"at_most\":" + std::to_string(most) + '}';
@@ -1356,7 +1349,7 @@ TEST_CASE("serve: a change of many messages that a signal ends says that it is n
     CHECK(served.change(path, body_of(1))["done"] == 1);  // makes the connections
     proxy.delay(2ms);
     RawClient client(served.port(), post_text(path, body_of(bulk.messages)));
-    REQUIRE(test::eventually([&] { return test::counts("q").dead < bulk.messages; }, test::kPatience));
+    REQUIRE(eventually([&] { return test::counts("q").dead < bulk.messages; }, kPatience));
     served.dqctl().signal(SIGTERM);
     const std::string answer = client.read_all();
     CAPTURE(answer);
@@ -1370,7 +1363,7 @@ TEST_CASE("serve: a search tells what it found when a queue cannot be read") {
   const Filled filled;
   const Served served;
   test::send("broken", {"x"});
-  REQUIRE(test::eventually([&] { return served.json("/api/queues")["queues"].size() == 2; }));
+  REQUIRE(eventually([&] { return served.json("/api/queues")["queues"].size() == 2; }));
   for (const char* state : {"pending", "ready", "unack", "retry", "dead"}) {
     test::redis().cmd({"SET", std::string("dp:broken:") + state, "no list"});
   }
@@ -1381,7 +1374,7 @@ TEST_CASE("serve: a search tells what it found when a queue cannot be read") {
 
 TEST_CASE("serve: while Redis is frozen /healthz answers at once, and listeners hear something within 10 s") {
   delayqueue::PrivateServer redis;
-  const Served served({}, test::at(redis.url()));
+  const Served served({}, at(redis.url()));
   RawClient listener(served.port(), kListen);
   listener.read_until("event: queues");
   const Frozen frozen(redis);

@@ -10,25 +10,17 @@ constexpr const char* kUnknown = "0190f7c2-5b1f-7000-8000-000000000001";
 TEST_CASE("show: it prints all fields of a message, as a sheet and as JSON") {
   test::empty_server();
   const std::string id = test::hold("my queue:1", 20s, 3, "slow\x1b[2J");
-  const Ran sheet = run({"show", "my queue:1", id, "--utc"});
-  CHECK(sheet.code == 0);
-  CHECK(has(sheet.out, "id            " + id + "\n"));
-  CHECK(has(sheet.out, "state         unack, in flight\n"));
-  CHECK(has(sheet.out, "lease ends    2"));
-  CHECK(has(sheet.out, "Z (in 1"));
-  CHECK(has(sheet.out, "sent          2"));
-  CHECK(has(sheet.out, "deliveries    3\n"));
-  CHECK(has(sheet.out, "retries left  3\n"));
-  CHECK(has(sheet.out, "reason        slow\\x1b[2J\n"));
-  CHECK(has(sheet.out, "payload       4 B\nheld\n"));
+  expect(run({"show", "my queue:1", id, "--utc"}), 0,
+         {out_has("id            " + id + "\n"), out_has("state         unack, in flight\n"),
+          out_has("lease ends    2"), out_has("Z (in 1"), out_has("sent          2"), out_has("deliveries    3\n"),
+          out_has("retries left  3\n"), out_has("reason        slow\\x1b[2J\n"), out_has("payload       4 B\nheld\n")});
 
-  const json message = test::parse_json(run({"show", "my queue:1", id, "-o", "json"}).out);
+  const json message = parse_json(run({"show", "my queue:1", id, "-o", "json"}).out);
   CHECK(message.at("queue") == "my queue:1");
   CHECK(message.at("missing").empty());
   REQUIRE(message.at("messages").size() == 1);
-  CHECK(message.at("messages")[0].at("payload") == "held");
-  CHECK(message.at("messages")[0].at("deliveries") == 3);
-  CHECK(test::parse_json(run({"show", "my queue:1", id, "-o", "ndjson"}).out) == message.at("messages")[0]);
+  CHECK(holds(message.at("messages")[0], {{"payload", "held"}, {"deliveries", 3}}));
+  CHECK(parse_json(run({"show", "my queue:1", id, "-o", "ndjson"}).out) == message.at("messages")[0]);
 }
 
 TEST_CASE("show: headers are printed escaped on a sheet, and in order as JSON; damaged ones are told from none") {
@@ -39,19 +31,19 @@ TEST_CASE("show: headers are printed escaped on a sheet, and in order as JSON; d
   const std::string id = producer.send("x", options).id;
   const Ran sheet = run({"show", "q", id});
   CHECK(has(sheet.out, "header        content-type=text/\\x1b[2J\nheader        b=\\xff\nheader        a=\n"));
-  json message = test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out);
-  CHECK(message.at("headers") == test::parse_json(R"([{"name":"content-type","value":"text/\u001b[2J"},)"
-                                                  R"({"name":"b","value_base64":"/w=="},{"name":"a","value":""}])"));
+  json message = parse_json(run({"show", "q", id, "-o", "ndjson"}).out);
+  CHECK(message.at("headers") == parse_json(R"([{"name":"content-type","value":"text/\u001b[2J"},)"
+                                            R"({"name":"b","value_base64":"/w=="},{"name":"a","value":""}])"));
   CHECK_FALSE(message.contains("headers_damaged"));
-  const json listed = test::parse_json(run({"ls", "q", "--state", "ready", "-o", "ndjson"}).out);
+  const json listed = parse_json(run({"ls", "q", "--state", "ready", "-o", "ndjson"}).out);
   CHECK(listed.at("headers") == message.at("headers"));
   test::redis().cmd({"HSET", "dp:q:headers", id, "no headers"});
   CHECK(has(run({"show", "q", id}).out, "headers       damaged, or of a later version"));
-  message = test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out);
+  message = parse_json(run({"show", "q", id, "-o", "ndjson"}).out);
   CHECK(message.at("headers_damaged") == true);
   CHECK_FALSE(message.contains("headers"));
   test::redis().cmd({"DEL", "dp:q:headers"});
-  CHECK_FALSE(test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out).contains("headers"));
+  CHECK_FALSE(parse_json(run({"show", "q", id, "-o", "ndjson"}).out).contains("headers"));
 }
 
 TEST_CASE("show: payloads of any bytes are printed in every form") {
@@ -68,7 +60,7 @@ TEST_CASE("show: payloads of any bytes are printed in every form") {
   const Ran dump = run({"show", "q", id, "--payload", "hex"});
   CHECK(has(dump.out, "00000000  00 01 02 03 04 05 06 07  08 09 0a 0b 0c 0d 0e 0f  |................|\n"));
   CHECK(has(dump.out, "00000040  40 41 42 43 44 45 46 47  48 49 4a 4b 4c 4d 4e 4f  |@ABCDEFGHIJKLMNO|\n"));
-  const json message = test::parse_json(run({"show", "q", id, "-o", "ndjson", "--payload", "hex"}).out);
+  const json message = parse_json(run({"show", "q", id, "-o", "ndjson", "--payload", "hex"}).out);
   CHECK(message.at("payload_base64").get<std::string>().size() == 344);
   CHECK(message.at("payload_hex").get<std::string>().substr(0, 8) == "00010203");
 }
@@ -78,13 +70,10 @@ TEST_CASE("show: JSON payloads are indented with their fields in order; others a
   const std::string id = test::send("q", {R"({"b":1,"a":[{"x":"ä\u001b"}]})"})[0];
   const Ran ran = run({"show", "q", id, "--payload", "json"});
   CHECK(has(ran.out, "{\n  \"b\": 1,\n  \"a\": [\n    {\n      \"x\": \"ä\\u001b\"\n    }\n  ]\n}\n"));
-  const json message = test::parse_json(run({"show", "q", id, "--payload", "json", "-o", "ndjson"}).out);
+  const json message = parse_json(run({"show", "q", id, "--payload", "json", "-o", "ndjson"}).out);
   CHECK(message.at("payload_json").at("b") == 1);
   const std::string other = test::send("q", {"{no json"})[0];
-  const Ran plain = run({"show", "q", other, "--payload", "json"});
-  CHECK(plain.code == 0);
-  CHECK(has(plain.out, "{no json\n"));
-  CHECK(has(plain.err, "is no JSON"));
+  expect(run({"show", "q", other, "--payload", "json"}), 0, {out_has("{no json\n"), err_has("is no JSON")});
 }
 
 TEST_CASE("show: a long payload is cut on a sheet only") {
@@ -93,26 +82,17 @@ TEST_CASE("show: a long payload is cut on a sheet only") {
   const std::string id = test::send("q", {payload})[0];
   CHECK(has(run({"show", "q", id}).out, "… 5,904 more bytes: --payload raw shows all\n"));
   CHECK(run({"show", "q", id, "--payload", "raw"}).out == payload);
-  CHECK(test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out).at("payload") == payload);
+  CHECK(parse_json(run({"show", "q", id, "-o", "ndjson"}).out).at("payload") == payload);
 }
 
 TEST_CASE("show: missing ids are exit code 3 or 4, and malformed ids exit code 2") {
   test::empty_server();
   const std::string id = test::send("q", {"x"})[0];
-  const Ran some = run({"show", "q", id, kUnknown});
-  CHECK(some.code == 4);
-  CHECK(has(some.out, id));
-  CHECK(some.err == std::string("no message ") + kUnknown + " in q\n");
-  const Ran none = run({"show", "q", kUnknown, "-o", "json"});
-  CHECK(none.code == 3);
-  CHECK(test::parse_json(none.out).at("missing") == json::array({kUnknown}));
-  const Ran wrong = run({"show", "q", "42"});
-  CHECK(wrong.code == 2);
-  CHECK(has(wrong.err, "42"));
-  const Ran late = run({"show", "q", id, "notanid"});
-  CHECK(late.code == 2);
-  CHECK(late.out.empty());
-  CHECK(has(late.err, "ID: notanid; expected a UUID"));
+  expect(run({"show", "q", id, kUnknown}), 4, {out_has(id), err_is(std::string("no message ") + kUnknown + " in q\n")});
+  const Ran none = expect(run({"show", "q", kUnknown, "-o", "json"}), 3);
+  CHECK(parse_json(none.out).at("missing") == json::array({kUnknown}));
+  expect(run({"show", "q", "42"}), 2, {err_has("42")});
+  expect(run({"show", "q", id, "notanid"}), 2, {out_is(""), err_has("ID: notanid; expected a UUID")});
   CHECK(run({"show", "nowhere", id}).code == 3);
   CHECK(run({"show", "q"}).code == 2);
   CHECK(run({"show", "q", id, kUnknown, "--payload", "raw"}).code == 2);
@@ -124,10 +104,7 @@ TEST_CASE("show: a missing body, a TTL, and a held message that was cancelled ar
   test::empty_server();
   const auto ids = test::make_dead("q", {"a"}, "r");
   test::redis().cmd({"DEL", "dp:q:msg:" + ids[0]});
-  const Ran ran = run({"show", "q", ids[0]});
-  CHECK(ran.code == 0);
-  CHECK(has(ran.out, "payload       missing"));
-  CHECK(has(ran.out, "dead since    2"));
+  expect(run({"show", "q", ids[0]}), 0, {out_has("payload       missing"), out_has("dead since    2")});
   delayqueue::SendOptions options;
   options.ttl = 1h;
   const std::string brief = delayqueue::Producer(test::server().url(), "q").send("x", options).id;

@@ -18,7 +18,7 @@ struct SlowLink {
   // Runs dqctl over the link, with a timeout that is shorter than the transfer of a payload.
   Ran run(Strings arguments, const std::string& input = "") const {
     arguments.insert(arguments.end(), {"--command-timeout", "800ms"});
-    test::DqctlOptions options = test::at(proxy.url());
+    DqctlOptions options = at(proxy.url());
     options.input = input;
     return test::run(arguments, options);
   }
@@ -30,7 +30,7 @@ struct SlowLink {
 
 TEST_CASE("slow link: send, show, ls, export and import take as long as the bytes need") {
   const SlowLink link;
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   const Ran sent = link.run({"send", queue, "-"}, kLarge);
   CHECK_MESSAGE(sent.code == 0, sent.err);
   const std::string id = test::text_lines(sent.out).at(0).substr(0, 36);
@@ -39,7 +39,7 @@ TEST_CASE("slow link: send, show, ls, export and import take as long as the byte
   CHECK(has(shown.out, kLarge));
   const Ran exported = link.run({"export", queue});
   CHECK_MESSAGE(exported.code == 0, exported.err);
-  const Ran imported = link.run({"import", test::fresh_queue(), "-"}, exported.out);
+  const Ran imported = link.run({"import", fresh_queue(), "-"}, exported.out);
   CHECK_MESSAGE(imported.code == 0, imported.err);
   CHECK(has(imported.err + imported.out, "1"));
 }
@@ -59,7 +59,7 @@ TEST_CASE("slow link: serve shows a large payload") {
   test::Work work;
   const std::string id = work.send(kLarge);
   link.proxy.rate(kRate / 6, kRate / 6);  // it shows 64 KiB
-  test::Served served({"--payloads", "--command-timeout", "800ms"}, test::at(link.proxy.url()));
+  test::Served served({"--payloads", "--command-timeout", "800ms"}, at(link.proxy.url()));
   const auto answer = served.get("/api/queues/" + work.name + "/messages/" + id);
   CHECK(answer.status == 200);
   CHECK(has(answer.body, kLarge.substr(0, 60'000)));

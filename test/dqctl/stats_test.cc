@@ -17,9 +17,7 @@ void fill(const std::string& queue) {
 TEST_CASE("stats: it shows every state with its ages, and the totals") {
   fill("my queue:eu");
   test::redis().cmd({"ZADD", "dp:my queue:eu:pending", "1000", "0190f7c2-5b1f-7000-8000-000000000001"});
-  const Ran ran = run({"stats", "my queue:eu"});
-  CHECK(ran.code == 0);
-  CHECK(ran.err.empty());
+  const Ran ran = expect(run({"stats", "my queue:eu"}), 0, {err_is("")});
   CHECK(ran.out.find("my queue:eu  2") == 0);
   CHECK(has(ran.out, "\nSTATE    COUNT\n"));
   CHECK(has(ran.out, "\npending      3  1 due but not taken, the oldest "));
@@ -29,18 +27,17 @@ TEST_CASE("stats: it shows every state with its ages, and the totals") {
   CHECK(has(ran.out, "\ndead         1  the oldest became a dead letter "));
   CHECK(has(ran.out, "\nTOTAL          COUNT\nsent               8\n"));
 
-  const json document = test::parse_json(run({"stats", "my queue:eu", "-o", "json"}).out);
+  const json document = parse_json(run({"stats", "my queue:eu", "-o", "json"}).out);
   REQUIRE(document.at("queues").size() == 1);
   const json row = document.at("queues")[0];
-  CHECK(row.at("queue") == "my queue:eu");
-  CHECK(row.at("pending") == 3);
-  CHECK(row.at("due") == 1);
-  CHECK(row.at("unack") == 2);
-  CHECK(row.at("overdue") == 1);
-  CHECK(row.at("oldest_due") == "1970-01-01T00:16:40.000Z");
+  CHECK(holds(row, {{"queue", "my queue:eu"},
+                    {"pending", 3},
+                    {"due", 1},
+                    {"unack", 2},
+                    {"overdue", 1},
+                    {"oldest_due", "1970-01-01T00:16:40.000Z"}}));
   CHECK(row.at("oldest_ready_sent").get<std::string>().size() == 24);
-  CHECK(row.at("oldest_retry_sent") == nullptr);
-  CHECK(row.at("paused") == false);
+  CHECK(holds(row, {{"oldest_retry_sent", nullptr}, {"paused", false}}));
   CHECK(row.at("totals").at("sent") == 8);
   CHECK(row.at("rates") == nullptr);
 }
@@ -52,19 +49,18 @@ TEST_CASE("stats: it counts the ids that were removed because they are no UUIDs"
   test::redis().cmd({"HSET", "dp:q:retry:cnt", "no-uuid-1", "3", "no-uuid-2", "3"});
   delayqueue::Consumer consumer(test::server().url(), "q", [](const auto&) { return delayqueue::ack(); });
   consumer.start();
-  REQUIRE(test::eventually([&] { return consumer.stats().acked == 1 && consumer.stats().foreign == 2; }));
+  REQUIRE(eventually([&] { return consumer.stats().acked == 1 && consumer.stats().foreign == 2; }));
   CHECK(consumer.stop());
   CHECK(has(run({"stats", "q"}).out, "\nforeign            2\n"));
-  CHECK(test::parse_json(run({"stats", "q", "-o", "ndjson"}).out).at("totals").at("foreign") == 2);
+  CHECK(parse_json(run({"stats", "q", "-o", "ndjson"}).out).at("totals").at("foreign") == 2);
 }
 
 TEST_CASE("stats: it shows a pause with its reason and end") {
   test::empty_server();
   delayqueue::QueueAdmin(test::server().url(), "q").pause({1h, "the shop is\n closed"});
   CHECK(has(run({"stats", "q"}).out, "paused: the shop is\\n closed, ends in 59m"));
-  const json row = test::parse_json(run({"stats", "q", "-o", "ndjson"}).out);
-  CHECK(row.at("paused") == true);
-  CHECK(row.at("paused_why") == "the shop is\n closed");
+  const json row = parse_json(run({"stats", "q", "-o", "ndjson"}).out);
+  CHECK(holds(row, {{"paused", true}, {"paused_why", "the shop is\n closed"}}));
   CHECK(row.at("paused_until").is_string());
 }
 
@@ -72,16 +68,15 @@ TEST_CASE("stats: --watch prints the counts again and again, with rates, for sev
   test::empty_server();
   test::send("a", {"x"});
   test::send("b", {"x"});
-  test::Dqctl running({"stats", "a", "b", "--watch", "300ms", "-o", "ndjson"});
+  Dqctl running({"stats", "a", "b", "--watch", "300ms", "-o", "ndjson"});
   REQUIRE(running.wait_for("\n"));
   test::send("a", test::numbered(30));
   REQUIRE(running.wait_for("\"sent\":31"));
   running.signal(SIGINT);
-  const Ran ran = running.wait();
-  CHECK(ran.code == 0);
+  const Ran ran = expect(running.wait(), 0);
   std::vector<json> rows;
   for (std::size_t at = 0; at < ran.out.size(); at = ran.out.find('\n', at) + 1) {
-    rows.push_back(test::parse_json(ran.out.substr(at, ran.out.find('\n', at) - at)));
+    rows.push_back(parse_json(ran.out.substr(at, ran.out.find('\n', at) - at)));
   }
   REQUIRE(rows.size() >= 4);
   REQUIRE(rows.size() % 2 == 0);
@@ -101,9 +96,9 @@ TEST_CASE("stats: --watch prints the counts again and again, with rates, for sev
 TEST_CASE("stats: --watch continues after a restart of the server, and ends at Ctrl-C") {
   delayqueue::PrivateServer server;
   delayqueue::Producer(server.url(), "q").send("x");
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = server.url();
-  test::Dqctl running({"stats", "q", "--watch", "50ms", "-o", "ndjson"}, options);
+  Dqctl running({"stats", "q", "--watch", "50ms", "-o", "ndjson"}, options);
   REQUIRE(running.wait_for("\"pending\""));
   server.kill();
   REQUIRE(running.wait_for("dqctl: "));
@@ -123,7 +118,5 @@ TEST_CASE(
   CHECK(run({"stats", "q", "--watch", "0s"}).code == 2);
   CHECK(run({"stats", "q", "--watch", "often"}).code == 2);
   test::redis().cmd({"SET", "dp:q:unack", "something else"});
-  const Ran wrong = run({"stats", "q"});
-  CHECK(wrong.code == 1);
-  CHECK(has(wrong.err, "dqctl doctor"));
+  expect(run({"stats", "q"}), 1, {err_has("dqctl doctor")});
 }

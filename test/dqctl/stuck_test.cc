@@ -15,7 +15,7 @@ json stuck(std::vector<std::string> arguments, int code) {
   const Ran ran = run(arguments);
   CAPTURE(ran.err);
   CHECK(ran.code == code);
-  return test::parse_json(ran.out);
+  return parse_json(ran.out);
 }
 
 std::vector<std::string> kinds(const json& document) {
@@ -46,10 +46,8 @@ StuckFinding only(const Evidence& seen) {
 TEST_CASE("stuck: a healthy queue is OK") {
   test::empty_server();
   test::send("q", {"later"}, 1h);
-  const Ran ran = run({"stuck", "q"});
-  CHECK(ran.code == 0);
-  CHECK(ran.out == "q: OK: nothing is stuck\n");
-  CHECK(stuck({"q"}, 0) == test::parse_json(R"({"queue": "q", "level": "ok", "findings": []})"));
+  expect(run({"stuck", "q"}), 0, {out_is("q: OK: nothing is stuck\n")});
+  CHECK(stuck({"q"}, 0) == parse_json(R"({"queue": "q", "level": "ok", "findings": []})"));
 }
 
 TEST_CASE("stuck: a queue that consumers serve is OK") {
@@ -65,8 +63,7 @@ TEST_CASE("stuck: messages that are long due, with no consumer, are a warning, t
   test::empty_server();
   test::send("my queue:eu", test::numbered(3), 1h);
   test::rewind("dp:my queue:eu", 1h + 5min);
-  const Ran ran = run({"stuck", "my queue:eu", "--look", "100ms"});
-  CHECK(ran.code == 5);
+  const Ran ran = expect(run({"stuck", "my queue:eu", "--look", "100ms"}), 5);
   CHECK(ran.out.find("my queue:eu: WARNING: 3 messages are due and not taken, the oldest for 5m") == 0);
   CHECK(has(ran.out, "no consumer runs"));
   CHECK(has(ran.out, "dqctl stats 'my queue:eu' --watch 2s"));
@@ -82,9 +79,7 @@ TEST_CASE("stuck: an ended lease that no consumer took back is critical") {
   test::empty_server();
   const std::string id = test::hold("q", -11min);
   const json finding = stuck({"q"}, 5).at("findings")[0];
-  CHECK(finding.at("kind") == "lease_ended");
-  CHECK(finding.at("level") == "critical");
-  CHECK(finding.at("example") == id);
+  CHECK(holds(finding, {{"kind", "lease_ended"}, {"level", "critical"}, {"example", id}}));
   CHECK(has(finding.at("why"), "the consumer ended or was cut off"));
 }
 
@@ -124,9 +119,7 @@ TEST_CASE("stuck: messages with many deliveries are reported with their reasons"
   const json document = stuck({"q"}, 5);
   CHECK(kinds(document) == Strings{"hot_retries"});
   const json finding = document.at("findings")[0];
-  CHECK(finding.at("count") == 2);
-  CHECK(finding.at("example") == hottest);
-  CHECK(finding.at("why") == "2x gateway timeout");
+  CHECK(holds(finding, {{"count", 2}, {"example", hottest}, {"why", "2x gateway timeout"}}));
   CHECK(kinds(stuck({"q", "--hot", "10"}, 0)).empty());
 }
 
@@ -137,7 +130,7 @@ TEST_CASE("stuck: messages that fail again and again are found with the default 
   });
   consumer.start();
   test::send("q", test::numbered(2));
-  REQUIRE(test::eventually([&] { return consumer.stats().nacked == 6; }, test::kPatience));
+  REQUIRE(eventually([&] { return consumer.stats().nacked == 6; }, kPatience));
   const json document = stuck({"q"}, 5);
   CHECK(kinds(document) == Strings{"hot_retries"});
   CHECK(document.at("findings")[0].at("count") == 2);
@@ -341,15 +334,13 @@ TEST_CASE("stuck: a queue that gets more than its consumers handle grows, and sh
     }
   });
   const auto finding = [] {
-    const Ran ran = run({"stuck", "q", "--look", "2s", "--warn", "10ms", "--held", "1h", "-o", "json"});
-    CHECK(ran.code == 5);
-    return json(test::parse_json(ran.out).at("findings").at(0));
+    const Ran ran = expect(run({"stuck", "q", "--look", "2s", "--warn", "10ms", "--held", "1h", "-o", "json"}), 5);
+    return json(parse_json(ran.out).at("findings").at(0));
   };
   const json grows = finding();
   stop = true;
   sender.join();
-  CHECK(grows.at("kind") == "backlog");
-  CHECK(grows.at("trend") == "grows");
+  CHECK(holds(grows, {{"kind", "backlog"}, {"trend", "grows"}}));
   CHECK(grows.at("net_per_second") > 10);
   CHECK(grows.at("age_ms").is_null());
   const json shrinks = finding();
@@ -376,18 +367,17 @@ TEST_CASE("stuck rules: the worst finding comes first") {
 TEST_CASE("stuck: a message held by one delivery alarms once it was observed for the threshold") {
   test::empty_server();
   test::send("q", {"1", "2"});
-  test::DqctlOptions options;
-  test::Dqctl worker({"work", "q", "--exec", "sleep 600", "--concurrency", "2"}, options);
-  REQUIRE(test::eventually([] { return delayqueue::Inspector(test::server().url(), "q").counts().unack == 2; }));
+  DqctlOptions options;
+  Dqctl worker({"work", "q", "--exec", "sleep 600", "--concurrency", "2"}, options);
+  REQUIRE(eventually([] { return delayqueue::Inspector(test::server().url(), "q").counts().unack == 2; }));
   CHECK(kinds(stuck({"q"}, 0)).empty());
-  const Ran ran = run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "1100ms", "-o", "json"});
-  CHECK(ran.code == 5);
-  const json warning = test::parse_json(ran.out);
+  const Ran ran = expect(run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "1100ms", "-o", "json"}), 5);
+  const json warning = parse_json(ran.out);
   CHECK(kinds(warning) == Strings{"held"});
   CHECK(warning.at("level") == "warning");
   CHECK(warning.at("findings")[0].at("count") == 2);
   const json critical =
-      test::parse_json(run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "2100ms", "-o", "json"}).out);
+      parse_json(run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "2100ms", "-o", "json"}).out);
   CHECK(critical.at("level") == "critical");
   CHECK(has(run({"stuck", "q", "--held", "300ms", "--look", "400ms"}).out, "2 messages were held by one delivery"));
 }
@@ -400,12 +390,11 @@ TEST_CASE("stuck: many dead letters alarm, and so do new ones during the observa
   CHECK(stuck({"q", "--dead", "10", "--dead-crit", "20"}, 5).at("level") == "critical");
   CHECK(stuck({"q", "--dead", "21"}, 0).at("level") == "ok");
   CHECK(run({"stuck", "q", "--dead", "10", "--dead-crit", "9"}).code == 2);
-  test::Dqctl watch({"stuck", "q", "--look", "1500ms", "-o", "json"});
+  Dqctl watch({"stuck", "q", "--look", "1500ms", "-o", "json"});
   std::this_thread::sleep_for(500ms);
   test::make_dead("q", test::numbered(3), "no such user");
-  const Ran ran = watch.wait();
-  CHECK(ran.code == 5);
-  CHECK(test::parse_json(ran.out).at("level") == "warning");
+  const Ran ran = expect(watch.wait(), 5);
+  CHECK(parse_json(ran.out).at("level") == "warning");
   CHECK(stuck({"q", "--dead-growth", "4"}, 0).at("level") == "ok");
 }
 
@@ -416,8 +405,7 @@ TEST_CASE("stuck: without a name it lists all queues, the worst first, and befor
   test::rewind("dp:due", 1h + 5min);
   test::send("worse", {"x"}, 1h);
   test::rewind("dp:worse", 1h + 50min);
-  Ran ran = run({"stuck", "--look", "10ms"});
-  CHECK(ran.code == 5);
+  Ran ran = expect(run({"stuck", "--look", "10ms"}), 5);
   CHECK(ran.out.find("worse: CRITICAL: 1 ") == 0);
   CHECK(has(ran.out, "\ndue: WARNING: 1 "));
   CHECK(has(ran.out, "\nwell: OK: nothing is stuck\n"));
@@ -428,8 +416,7 @@ TEST_CASE("stuck: without a name it lists all queues, the worst first, and befor
   CHECK(queues[2].at("level") == "ok");
   test::redis().cmd({"DEL", "dp:well:ready"});
   test::redis().cmd({"SET", "dp:well:ready", "x"});
-  ran = run({"stuck", "--look", "10ms"});
-  CHECK(ran.code == 5);
+  ran = expect(run({"stuck", "--look", "10ms"}), 5);
   CHECK(ran.out.find("well: UNKNOWN: ") == 0);
   CHECK(run({"stuck", "--look", "10ms", "--warn", "3h", "--crit", "3h"}).code == 4);
   CHECK(stuck({"--warn", "3h", "--crit", "3h"}, 4).at("queues")[0].at("level") == "unknown");

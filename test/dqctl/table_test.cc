@@ -10,14 +10,14 @@ TEST_CASE("table: more rows than its buffer holds are all printed under one titl
   test::redis().cmd(words);
   const std::string table = run({"queues"}).out;
   CHECK(std::count(table.begin(), table.end(), '\n') == 2501);  // including one title
-  CHECK(test::parse_json(run({"queues", "-o", "json"}).out).at("queues").size() == 2500);
+  CHECK(parse_json(run({"queues", "-o", "json"}).out).at("queues").size() == 2500);
   test::redis().cmd({"FLUSHALL"});
 }
 
 TEST_CASE("table: rows are aligned and fit a terminal") {
   test::redis().cmd({"FLUSHALL"});
   test::redis().cmd({"SADD", "dp:queues", "dp:" + std::string(30, 'x'), "dp:日本"});
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.terminal = true;
   options.environment = {{"NO_COLOR", "1"}};
   const std::string table = run({"queues"}, options).out;

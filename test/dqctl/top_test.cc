@@ -401,7 +401,7 @@ TEST_CASE("top: Ctrl-Z and SIGTSTP restore the terminal, and SIGCONT continues w
   REQUIRE(screen.shows("> many"));
   for (const bool by_key : {true, false}) {
     by_key ? screen.type("\x1a") : screen.signal(SIGTSTP);
-    REQUIRE(test::eventually([&] { return screen.stopped(); }));
+    REQUIRE(eventually([&] { return screen.stopped(); }));
     REQUIRE(screen.wait([](const Emulator& seen) { return !seen.alternate(); }));
     CHECK(screen.restored());
     screen.signal(SIGCONT);
@@ -448,7 +448,7 @@ TEST_CASE("top: it marks the queues of which stuck warns, shows the finding, and
   send_copies("paused", 1);
   delayqueue::QueueAdmin(test::server().url(), "paused").pause();
   send_copies("young", 1);
-  const auto queues = test::parse_json(run({"stuck", "-o", "json"}).out).at("queues");
+  const auto queues = parse_json(run({"stuck", "-o", "json"}).out).at("queues");
   REQUIRE(queues.size() == 5);
   Screen screen({"top", "--interval", "60s"});  // the first refresh does not wait for this interval
   REQUIRE(screen.shows("!alone"));
@@ -487,7 +487,7 @@ TEST_CASE("top: a queue that consumers serve has no mark, even if its backlog is
   Screen screen({"top", "--interval", "300ms"});
   REQUIRE(screen.shows("> q"));
   const auto acked = consumer.stats().acked;
-  REQUIRE(test::eventually([&] { return consumer.stats().acked >= acked + 150; }));  // 3 s, several refreshes
+  REQUIRE(eventually([&] { return consumer.stats().acked >= acked + 150; }));  // 3 s, several refreshes
   screen.shows("q quit");
   CHECK(screen.raw().find("!") == std::string::npos);
   CHECK(consumer.stats().acked < 500);
@@ -554,9 +554,7 @@ TEST_CASE("top: a queue with a key of a wrong type does not hide the others") {
 
 TEST_CASE("top: wrong arguments, a missing queue and an unreachable server have their exit codes") {
   make_many_and_some();
-  const test::Ran piped = run({"top"});
-  CHECK(piped.code == 2);
-  CHECK(has(piped.err, "top needs a terminal on stdin and stdout; expected dqctl stats QUEUE --watch 2s"));
+  expect(run({"top"}), 2, {err_has("top needs a terminal on stdin and stdout; expected dqctl stats QUEUE --watch 2s")});
   Screen dumb({"top"}, {{"TERM", "dumb"}});
   CHECK(dumb.code() == 2);
   Screen as_json({"top", "-o", "json"});

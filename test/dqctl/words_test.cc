@@ -22,9 +22,7 @@ TEST_CASE("texts: the error for a mistyped command or queue suggests the closest
   test::send("my queue", {"x"});
   const auto refused = [](const Strings& words, int code, const std::string& hint) {
     CAPTURE(hint);
-    const Ran ran = run(words);
-    CHECK(ran.code == code);
-    CHECK(has(ran.err, hint));
+    expect(run(words), code, {err_has(hint)});
   };
   refused({"stast"}, 2, "no command like that; did you mean stats? see dqctl --help");
   refused({"redirve"}, 2, "did you mean redrive?");
@@ -39,10 +37,7 @@ TEST_CASE("texts: the list of existing queues in an error is short, for long nam
   test::empty_server();
   const std::string longest(300, 'x');
   for (int i = 0; i < 30; ++i) test::redis().cmd({"SADD", "dp:queues", "dp:" + longest + std::to_string(i)});
-  const Ran ran = run({"stats", "nowhere"});
-  CHECK(ran.code == 3);
-  CHECK(has(ran.err, "xxx…"));
-  CHECK(has(ran.err, " and 20 more"));
+  const Ran ran = expect(run({"stats", "nowhere"}), 3, {err_has("xxx…"), err_has(" and 20 more")});
   CHECK(ran.err.size() < 800);
 }
 
@@ -51,12 +46,11 @@ TEST_CASE("texts: on a terminal a long name is cut, and no row is wider than the
   const std::string longest(255, 'n');
   test::send(longest, {"x"}, 1h);
   test::send("orders", {"x"}, 1h);
-  test::DqctlOptions terminal;  // 80 columns
+  DqctlOptions terminal;  // 80 columns
   terminal.terminal = true;
   for (const Strings& words :
        {Strings{"queues", "--no-color"}, Strings{"ls", longest, "--state", "pending", "--no-color"}}) {
-    const Ran ran = run(words, terminal);
-    CHECK(ran.code == 0);
+    const Ran ran = expect(run(words, terminal), 0);
     for (std::string line : text_lines(ran.out)) {
       CAPTURE(line);
       if (!line.empty() && line.back() == '\r') line.pop_back();
@@ -66,14 +60,14 @@ TEST_CASE("texts: on a terminal a long name is cut, and no row is wider than the
   const Ran ran = run({"queues", "--no-color"}, terminal);
   CHECK(has(ran.out, "nnn…"));
   CHECK(test::is_found(ran.out, "orders +1 +0 +0 +0 +0"));
-  CHECK(test::parse_json(run({"queues", "-o", "json"}).out).at("queues").at(0).at("queue") == longest);
+  CHECK(parse_json(run({"queues", "-o", "json"}).out).at("queues").at(0).at("queue") == longest);
 }
 
 TEST_CASE("texts: the version is printed by an option and by a command") {
   const std::string version = delayqueue::version();
   CHECK(run({"version"}).out == "dqctl " + version + "\n");
   CHECK(run({"version"}).out == run({"--version"}).out);
-  CHECK(test::parse_json(run({"version", "-o", "json"}).out) == json{{"version", version}});
+  CHECK(parse_json(run({"version", "-o", "json"}).out) == json{{"version", version}});
 }
 
 TEST_CASE("texts: a pattern without * that matches nothing suggests the pattern with *") {
@@ -93,7 +87,7 @@ TEST_CASE("texts: a pattern without * that matches nothing suggests the pattern 
 TEST_CASE("texts: a count of one is followed by the singular") {
   test::empty_server();
   std::string all;
-  const auto output_of = [&](const Strings& words, const test::DqctlOptions& options = {}) {
+  const auto output_of = [&](const Strings& words, const DqctlOptions& options = {}) {
     const Ran ran = run(words, options);
     all += ran.out + ran.err;
     return ran.out + ran.err;
@@ -146,19 +140,18 @@ TEST_CASE("texts: dqctl work warns once of a server without persistence, after a
   delayqueue::PrivateServerOptions without_files;
   without_files.arguments = {"--appendonly", "no", "--save", ""};
   delayqueue::PrivateServer server(without_files);
-  test::Redis redis(server.socket());
-  test::DqctlOptions options;
+  Redis redis(server.socket());
+  DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = server.url();
   delayqueue::Producer producer(server.url(), "q");
-  test::Dqctl work({"work", "q", "--exec", "cat >/dev/null", "--concurrency", "4"}, options);
+  Dqctl work({"work", "q", "--exec", "cat >/dev/null", "--concurrency", "4"}, options);
   REQUIRE(work.wait_for("appendonly no"));
   for (std::uint64_t i = 1; i <= 4; ++i) {
     redis.cmd({"CLIENT", "KILL", "TYPE", "normal"});
     const std::string id = producer.send("x").id;
-    CHECK(test::eventually([&] { return test::counts("q", server.url()).totals.acked == i; }));
+    CHECK(eventually([&] { return test::counts("q", server.url()).totals.acked == i; }));
   }
   work.signal(SIGINT);
-  const Ran ran = work.wait();
-  CHECK(ran.code == 0);
+  const Ran ran = expect(work.wait(), 0);
   CHECK(count_of(ran.err, "appendonly no") == 1);
 }

@@ -1,12 +1,10 @@
 // dqctl work: a shell script is as reliable a worker as a C++ consumer.
-#include "support/test.h"
+#include "preamble.h"
 
 #include "work_support.h"
 
 using delayqueue::PrivateServer;
 using delayqueue::PrivateServerOptions;
-using test::at;
-using test::Dqctl;
 using test::process_runs;
 using test::text_lines;
 using test::Work;
@@ -50,8 +48,7 @@ TEST_CASE("work: with repeated kills of the worker and of its server, every mess
     worker.wait();
   }
   CHECK(handled() < kMessages);  // otherwise the kills came too late to prove anything
-  const test::Ran last = test::run(work.by(script, {"--concurrency", "4", "--until-empty"}), at(server.url()));
-  CHECK(last.code == 0);
+  CHECK(test::run(work.by(script, {"--concurrency", "4", "--until-empty"}), at(server.url())).code == 0);
   const auto lines = text_lines(content_of(ledger));
   CHECK(std::set<std::string>(lines.begin(), lines.end()) == sent);
   const auto counts = work.inspector.counts();
@@ -70,9 +67,7 @@ TEST_CASE("work: a killed worker leaves no process behind, and its message is de
   for (const std::string& pid : text_lines(content_of(pids))) {
     CHECK(test::eventually([&] { return !process_runs(pid); }));
   }
-  const test::Ran ran = test::run(work.by("echo attempt $DQ_ATTEMPT", {"--until-empty"}));
-  CHECK(ran.code == 0);
-  CHECK(ran.out == "attempt 2\n");
+  expect(test::run(work.by("echo attempt $DQ_ATTEMPT", {"--until-empty"})), 0, {out_is("attempt 2\n")});
 }
 
 TEST_CASE("work: a restart of Redis does not affect a running command") {
@@ -98,6 +93,5 @@ TEST_CASE("work: if Redis stays down, two signals end it") {
   server.kill();
   worker.signal(SIGINT);
   worker.signal(SIGTERM);
-  const test::Ran ran = worker.wait();
-  CHECK(ran.code == 130);
+  CHECK(worker.wait().code == 130);
 }

@@ -15,18 +15,18 @@ namespace {
 // A way to keep verdicts from being settled.
 struct Obstacle {
   const char* name;
-  std::function<void(PrivateServer&, test::Redis&)> begin;
+  std::function<void(PrivateServer&, Redis&)> begin;
 };
 
 std::vector<Obstacle> obstacles() {
   return {
-      {"Redis is away", [](PrivateServer& server, test::Redis&) { server.kill(); }},
+      {"Redis is away", [](PrivateServer& server, Redis&) { server.kill(); }},
       {"a right is missing",
-       [](PrivateServer&, test::Redis& client) {
+       [](PrivateServer&, Redis& client) {
          client.cmd({"ACL", "SETUSER", "default", "-unlink", "-zadd"});
        }},
       {"the password has changed",
-       [](PrivateServer&, test::Redis& client) {
+       [](PrivateServer&, Redis& client) {
          client.cmd({"ACL", "SETUSER", "default", "resetpass", ">other"});
          client.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
        }},
@@ -41,7 +41,7 @@ TEST_CASE("work --stop-timeout: one signal ends it while verdicts are refused, a
       CAPTURE(obstacle.name);
       CAPTURE(exit_code);
       PrivateServer server;
-      test::Redis client(server.socket());
+      Redis client(server.socket());
       Work work(server.url());
       const std::string id = work.send("x");
       const std::string go_on = work.folder.file("go on");
@@ -68,8 +68,7 @@ TEST_CASE("work --stop-timeout: at its end running commands are terminated, and 
   Dqctl worker(work.by("echo begun; sleep 1000", {"--stop-timeout", "1s"}));
   REQUIRE(worker.wait_for("begun"));
   worker.signal(SIGTERM);
-  const Ran ran = worker.wait();
-  CHECK(ran.code == 130);
+  const Ran ran = expect(worker.wait(), 130);
   CHECK(ran.took < std::chrono::seconds(40));
   CHECK(has(ran.err, "--stop-timeout: 1s are over; the running commands are terminated"));
   CHECK(has(ran.err, "put back: stopped"));

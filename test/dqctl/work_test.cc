@@ -21,7 +21,7 @@ SendOptions once() {
 json only_line(const Ran& ran) {
   const auto lines = text_lines(ran.out);
   REQUIRE(lines.size() == 1);
-  return test::parse_json(lines[0]);
+  return parse_json(lines[0]);
 }
 
 }  // namespace
@@ -31,14 +31,13 @@ TEST_CASE("work: the command gets the exact payload on stdin, and id, attempt an
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
   const std::string id = work.send(bytes);
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment = {{"DQ_ID", "another"}, {"OTHERS", "stay"}};
-  const Ran ran = run(work.by("cat >" + work.folder.file("payload") + "; echo \"$DQ_ID $DQ_ATTEMPT $DQ_QUEUE $OTHERS\"",
-                              {"--until-empty"}),
-                      options);
-  CHECK(ran.code == 0);
-  CHECK(ran.out == id + " 1 " + work.name + " stay\n");
-  CHECK(has(ran.err, "dqctl: 1 acked, 0 nacked, 0 rejected, 0 put off in "));
+  expect(run(work.by("cat >" + work.folder.file("payload") + "; echo \"$DQ_ID $DQ_ATTEMPT $DQ_QUEUE $OTHERS\"",
+                     {"--until-empty"}),
+             options),
+         0,
+         {out_is(id + " 1 " + work.name + " stay\n"), err_has("dqctl: 1 acked, 0 nacked, 0 rejected, 0 put off in ")});
   CHECK(content_of(work.folder.file("payload")) == bytes);
   CHECK_FALSE(work.inspector.find(id));
 }
@@ -47,7 +46,7 @@ TEST_CASE("work: the command gets the headers as JSON in DQ_HEADERS, in the form
   Work work;
   const auto headers_of = [&](const SendOptions& options) {
     work.send("x", options);
-    test::DqctlOptions environment;
+    DqctlOptions environment;
     environment.environment = {{"DQ_HEADERS", "another"}};
     const Ran ran =
         run(work.by("printf '%s\\n' \"$DQ_HEADERS\"; env | grep -c ^DQ_HEADERS=", {"--until-empty"}), environment);
@@ -55,7 +54,7 @@ TEST_CASE("work: the command gets the headers as JSON in DQ_HEADERS, in the form
     const std::vector<std::string> lines = text_lines(ran.out);
     REQUIRE(lines.size() == 2);
     CHECK(lines[1] == "1");
-    return test::parse_json(lines[0]);
+    return parse_json(lines[0]);
   };
   CHECK(headers_of({}) == json::array());
   SendOptions options;
@@ -121,15 +120,10 @@ TEST_CASE("work: exit code 0 acks, 65 rejects, and any other nacks with the last
     const Ran ran = work.drain("exec sh", {"-o", "ndjson"});
     const std::vector<std::string> lines = text_lines(ran.out);
     REQUIRE(lines.size() == 2);
-    const json line = test::parse_json(lines[1]);
-    CHECK(line.at("id") == id);
-    CHECK(line.at("attempt") == 1);
-    CHECK(line.at("exit") == one.exit);
-    CHECK(line.at("signal") == one.signal);
-    CHECK(line.at("ended") == nullptr);
+    const json line = parse_json(lines[1]);
+    CHECK(holds(line, {{"id", id}, {"attempt", 1}, {"exit", one.exit}, {"signal", one.signal}, {"ended", nullptr}}));
     CHECK(line.at("ms") >= 0);
-    CHECK(line.at("verdict") == one.verdict);
-    CHECK(line.at("reason") == one.reason);
+    CHECK(holds(line, {{"verdict", one.verdict}, {"reason", one.reason}}));
     const bool good = std::string(one.verdict) == "ack";
     CHECK(ran.code == (good ? 0 : 4));
     const auto found = work.inspector.find(id);
@@ -143,11 +137,9 @@ TEST_CASE("work: exit code 0 acks, 65 rejects, and any other nacks with the last
 TEST_CASE("work: exit code 75 snoozes a message, spends no retry, and --until-empty does not wait for it") {
   Work work;
   const std::string id = work.send("x");
-  const Ran ran = work.drain("echo later >&2; exit 75", {"--later", "1h", "-o", "ndjson"});
-  CHECK(ran.code == 4);
+  const Ran ran = expect(work.drain("echo later >&2; exit 75", {"--later", "1h", "-o", "ndjson"}), 4);
   const json line = only_line(ran);
-  CHECK(line.at("verdict") == "snooze");
-  CHECK(line.at("reason") == "later");
+  CHECK(holds(line, {{"verdict", "snooze"}, {"reason", "later"}}));
   const auto found = work.inspector.find(id);
   REQUIRE(found);
   CHECK(found->state == State::pending);
@@ -159,12 +151,10 @@ TEST_CASE("work: a message that was snoozed and then acked is counted as both") 
   Work work;
   work.send("x");
   const std::string mark = work.folder.file("mark");
-  test::Dqctl worker(work.by("test -e " + mark + " || { touch " + mark + "; exit 75; }; echo done", {"--later", "0s"}));
+  Dqctl worker(work.by("test -e " + mark + " || { touch " + mark + "; exit 75; }; echo done", {"--later", "0s"}));
   REQUIRE(worker.wait_for("done"));
   worker.signal(SIGINT);
-  const Ran ran = worker.wait();
-  CHECK(ran.code == 0);
-  CHECK(has(ran.err, "1 acked, 0 nacked, 0 rejected, 1 put off"));
+  expect(worker.wait(), 0, {err_has("1 acked, 0 nacked, 0 rejected, 1 put off")});
 }
 
 TEST_CASE("work --until-empty: it waits for backoffs, and not for messages that are due later") {
@@ -173,11 +163,8 @@ TEST_CASE("work --until-empty: it waits for backoffs, and not for messages that 
   later.delay = std::chrono::hours(1);
   work.send("x");
   work.send("later", later);
-  const Ran ran = work.drain("echo \"attempt $DQ_ATTEMPT\"; test $DQ_ATTEMPT = 2");
-  CHECK(ran.code == 0);
-  CHECK(ran.out == "attempt 1\nattempt 2\n");
-  CHECK(has(ran.err, "nacked: exit code 1"));
-  CHECK(has(ran.err, "1 acked, 1 nacked"));
+  expect(work.drain("echo \"attempt $DQ_ATTEMPT\"; test $DQ_ATTEMPT = 2"), 0,
+         {out_is("attempt 1\nattempt 2\n"), err_has("nacked: exit code 1"), err_has("1 acked, 1 nacked")});
   CHECK(work.inspector.counts().pending == 1);
   CHECK(work.drain("echo none").out.empty());
 }
@@ -185,9 +172,7 @@ TEST_CASE("work --until-empty: it waits for backoffs, and not for messages that 
 TEST_CASE("work: a command that cannot be found spends no retry and ends dqctl") {
   Work work;
   for (int i = 0; i < 3; ++i) work.send("x", once());
-  const Ran ran = run(work.by("./no/such/command"));
-  CHECK(ran.code == 1);
-  CHECK(has(ran.err, "--exec: the command cannot be run (exit code 127)"));
+  expect(run(work.by("./no/such/command")), 1, {err_has("--exec: the command cannot be run (exit code 127)")});
   CHECK(work.inspector.counts().dead == 0);
   CHECK(work.inspector.counts().pending + work.inspector.counts().ready == 3);
 }
@@ -198,20 +183,16 @@ TEST_CASE("work --timeout: the whole process group ends, even one that ignores S
   const std::string start = "sleep 1000 & echo $! >>" + pids + "; echo $$ >>" + pids + "; echo 'so far' >&2; ";
   const std::string mild = work.send(start + "wait", once());
   const std::string hard = work.send("trap '' TERM; " + start + "wait", once());
-  const Ran ran = work.drain("exec sh", {"--timeout", "2s", "--concurrency", "2", "-o", "json"});
-  CHECK(ran.code == 4);
-  const json document = test::parse_json(ran.out);
+  const Ran ran = expect(work.drain("exec sh", {"--timeout", "2s", "--concurrency", "2", "-o", "json"}), 4);
+  const json document = parse_json(ran.out);
   CHECK(document.at("queue") == work.name);
   REQUIRE(document.at("messages").size() == 2);
   const json& first = document.at("messages")[0];
-  CHECK(first.at("id") == mild);
-  CHECK(first.at("ended") == "timeout");
-  CHECK(first.at("verdict") == "nack");
-  CHECK(first.at("reason") == "timed out after 2s: so far");
+  CHECK(holds(first,
+              {{"id", mild}, {"ended", "timeout"}, {"verdict", "nack"}, {"reason", "timed out after 2s: so far"}}));
   CHECK(first.at("ms") >= 2000);
   const json& second = document.at("messages")[1];
-  CHECK(second.at("id") == hard);
-  CHECK(second.at("signal") == SIGKILL);
+  CHECK(holds(second, {{"id", hard}, {"signal", SIGKILL}}));
   CHECK(second.at("ms") >= 7000);
   const auto processes = text_lines(content_of(pids));
   CHECK(processes.size() == 4);
@@ -221,41 +202,37 @@ TEST_CASE("work --timeout: the whole process group ends, even one that ignores S
 TEST_CASE("work --timeout: processes that the shell has started get time to end as well") {
   Work work;
   work.send("trap 'sleep 0.3; echo cleaned; exit 1' TERM; echo begun; sleep 1000 & wait", once());
-  const Ran ran = work.drain("sh; true", {"--timeout", "2s"});
-  CHECK(ran.code == 4);
-  CHECK(ran.out == "begun\ncleaned\n");
+  expect(work.drain("sh; true", {"--timeout", "2s"}), 4, {out_is("begun\ncleaned\n")});
 }
 
 TEST_CASE("work: processes that a command leaves behind in its process group are killed") {
   Work work;
   work.send("x");
   const std::string pid = work.folder.file("pid");
-  const Ran ran = work.drain("sleep 1000 & echo $! >" + pid);
-  CHECK(ran.code == 0);
+  CHECK(work.drain("sleep 1000 & echo $! >" + pid).code == 0);
   const std::string left = text_lines(content_of(pid)).at(0);
-  CHECK(test::eventually([&] { return !process_runs(left); }));
+  CHECK(eventually([&] { return !process_runs(left); }));
 }
 
 TEST_CASE("work: a command ends when its lease is lost") {
   Work work;
   const std::string id = work.send("x");
-  test::Dqctl worker(work.by("echo here; sleep 1000", {"--lease", "3s", "-o", "ndjson"}));
+  Dqctl worker(work.by("echo here; sleep 1000", {"--lease", "3s", "-o", "ndjson"}));
   REQUIRE(worker.wait_for("here"));
   test::redis().cmd({"ZREM", "dp:" + work.name + ":unack", id});
   REQUIRE(worker.wait_for("\"ended\":\"lost\""));
   worker.signal(SIGTERM);
-  const Ran ran = worker.wait();
-  CHECK(ran.code == 0);
-  CHECK(test::parse_json(text_lines(ran.out).at(0)).at("reason") == "its lease was lost");
+  const Ran ran = expect(worker.wait(), 0);
+  CHECK(parse_json(text_lines(ran.out).at(0)).at("reason") == "its lease was lost");
   CHECK(has(ran.err, "1 of them too late"));
 }
 
 TEST_CASE("work: the output lines of concurrent commands are not mixed") {
   Work work;
   for (int i = 0; i < 8; ++i) work.send("x");
-  const Ran ran = work.drain("for i in 1 2 3; do printf aaaa; sleep 0.02; printf 'bbbb\\n'; done; printf cccc",
-                             {"--concurrency", "8"});
-  CHECK(ran.code == 0);
+  const Ran ran = expect(work.drain("for i in 1 2 3; do printf aaaa; sleep 0.02; printf 'bbbb\\n'; done; printf cccc",
+                                    {"--concurrency", "8"}),
+                         0);
   const auto lines = text_lines(ran.out);
   CHECK(std::count(lines.begin(), lines.end(), "aaaabbbb") == 24);
   CHECK(std::count(lines.begin(), lines.end(), "cccc") == 8);
@@ -273,12 +250,10 @@ TEST_CASE("work -o ndjson: stdout has the lines of dqctl only") {
 TEST_CASE("work: after SIGINT it takes no message, and waits for running commands") {
   Work work;
   for (int i = 0; i < 3; ++i) work.send("x");
-  test::Dqctl worker(work.by("echo begun; sleep 2; echo ended"));
+  Dqctl worker(work.by("echo begun; sleep 2; echo ended"));
   REQUIRE(worker.wait_for("begun"));
   worker.signal(SIGINT);
-  const Ran ran = worker.wait();
-  CHECK(ran.code == 0);
-  CHECK(ran.out == "begun\nended\n");
+  expect(worker.wait(), 0, {out_is("begun\nended\n")});
   const auto counts = work.inspector.counts();
   CHECK(counts.ready == 2);
   CHECK(counts.unack == 0);
@@ -288,27 +263,25 @@ TEST_CASE("work: a second signal ends the commands and puts their messages back 
   Work work;
   const std::string id = work.send("x");
   const std::string pid = work.folder.file("pid");
-  test::Dqctl worker(work.by("sleep 1000 & echo $! >" + pid + "; echo begun; trap 'exit 0' TERM; wait"));
+  Dqctl worker(work.by("sleep 1000 & echo $! >" + pid + "; echo begun; trap 'exit 0' TERM; wait"));
   REQUIRE(worker.wait_for("begun"));
   worker.signal(SIGTERM);
   worker.signal(SIGINT);
-  const Ran ran = worker.wait();
-  CHECK(ran.code == 130);
-  CHECK(has(ran.err, "put back: stopped"));
+  expect(worker.wait(), 130, {err_has("put back: stopped")});
   const auto found = work.inspector.find(id);
   REQUIRE(found);
   CHECK(found->retries == 3);
   CHECK((found->state == State::pending || found->state == State::ready));
   CHECK(found->deliveries <= 1);
   const std::string left = text_lines(content_of(pid)).at(0);
-  CHECK(test::eventually([&] { return !process_runs(left); }));
+  CHECK(eventually([&] { return !process_runs(left); }));
 }
 
 TEST_CASE("work --until-empty: exit code 130 if a signal ends it before the queue is empty") {
   Work work;
   work.send("x");
   work.send("x");
-  test::Dqctl worker(work.by("echo begun; sleep 2", {"--until-empty"}));
+  Dqctl worker(work.by("echo begun; sleep 2", {"--until-empty"}));
   REQUIRE(worker.wait_for("begun"));
   worker.signal(SIGINT);
   CHECK(worker.wait().code == 130);
@@ -320,22 +293,19 @@ TEST_CASE("work --until-empty: it names the reason for which it waits") {
   work.send("x");
   delayqueue::QueueAdmin admin(test::server().url(), work.name);
   admin.pause();
-  test::Dqctl worker(work.by("echo done", {"--until-empty"}));
+  Dqctl worker(work.by("echo done", {"--until-empty"}));
   REQUIRE(worker.wait_for("the queue is paused"));
   admin.resume();
-  const Ran ran = worker.wait();
-  CHECK(ran.code == 0);
-  CHECK(ran.out == "done\n");
+  expect(worker.wait(), 0, {out_is("done\n")});
 }
 
 TEST_CASE("work: if the reader of its stdout closes the pipe, it ends, and finished messages stay acked") {
   Work work;
   for (int i = 0; i < 200; ++i) work.send("x");
-  test::Dqctl worker(work.by("echo $DQ_ID | tee -a " + work.folder.file("ledger")));
+  Dqctl worker(work.by("echo $DQ_ID | tee -a " + work.folder.file("ledger")));
   REQUIRE(worker.wait_for("-"));
   worker.close_out();
-  const Ran ran = worker.wait();
-  CHECK(ran.code == 141);
+  CHECK(worker.wait().code == 141);
   const auto counts = work.inspector.counts();
   CHECK(counts.unack == 0);
   CHECK(counts.ready == 200 - text_lines(content_of(work.folder.file("ledger"))).size());
@@ -349,15 +319,11 @@ TEST_CASE("work: wrong arguments, a missing queue and an unreachable server have
   CHECK(has(run({"work", "q", "--exec", "x", "--concurrency", "0"}).err, "--concurrency: '0'"));
   CHECK(has(run({"work", "q", "--exec", "x", "--lease", "soon"}).err, "--lease: 'soon'"));
   CHECK(run({"work", "q", "--exec", "x", "--lease", "1ms"}).code == 2);
-  const Ran missing = run({"work", "not there", "--exec", "true", "--until-empty"});
-  CHECK(missing.code == 3);
-  CHECK(has(missing.err, "queue 'not there' is not at "));
-  test::DqctlOptions nowhere;
+  expect(run({"work", "not there", "--exec", "true", "--until-empty"}), 3, {err_has("queue 'not there' is not at ")});
+  DqctlOptions nowhere;
   nowhere.environment = {{"DELAYQUEUE_URI", "redis://127.0.0.1:1"}};
   CHECK(run(work.by("true"), nowhere).code == 1);
   test::redis().cmd({"SET", "dp:" + work.name + ":pending", "x"});
-  const Ran wrong = work.drain("true");
-  CHECK(wrong.code == 1);
-  CHECK(has(wrong.err, "WRONGTYPE"));
+  expect(work.drain("true"), 1, {err_has("WRONGTYPE")});
   CHECK(has(run({"work", "--help"}).out, "dqctl work orders --exec"));
 }

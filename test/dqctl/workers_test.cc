@@ -36,7 +36,7 @@ json workers(const std::vector<std::string>& arguments, int code = 0) {
   const Ran ran = run(words);
   CAPTURE(ran.err);
   CHECK(ran.code == code);
-  return test::parse_json(ran.out);
+  return parse_json(ran.out);
 }
 
 // A service that is deployed again and again, each time under another name.
@@ -80,32 +80,29 @@ TEST_CASE("workers: a running consumer is shown, with this process") {
   delayqueue::Consumer consumer(
       test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); }, options);
   consumer.start();
-  REQUIRE(test::eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 1; }, test::kPatience));
+  REQUIRE(eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 1; }, kPatience));
   const json found = workers({"orders"});
   CHECK(found.at("queue") == "orders");
   REQUIRE(found.at("workers").size() == 1);
   const json& worker = found.at("workers")[0];
-  CHECK(worker.at("name") == "orders-service");
-  CHECK(worker.at("pid") == ::getpid());
-  CHECK(worker.at("version") == delayqueue::version());
-  CHECK(worker.at("queues") == std::vector<std::string>{"orders"});
-  CHECK(worker.at("busy") == 0);
-  CHECK(worker.at("concurrency") == 2);
+  CHECK(holds(worker, {{"name", "orders-service"},
+                       {"pid", ::getpid()},
+                       {"version", delayqueue::version()},
+                       {"queues", std::vector<std::string>{"orders"}},
+                       {"busy", 0},
+                       {"concurrency", 2}}));
   CHECK(worker.at("longest").empty());
   CHECK(has(run({"workers"}).out, std::to_string(::getpid()) + "  orders-service"));
   CHECK(consumer.stop());
-  REQUIRE(test::eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 0; }, test::kPatience));
-  const Ran none = run({"workers", "orders"});
-  CHECK(none.code == 0);
-  CHECK(has(none.err, "no consumer is registered in orders"));
+  REQUIRE(eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 0; }, kPatience));
+  expect(run({"workers", "orders"}), 0, {err_has("no consumer is registered in orders")});
 }
 
 TEST_CASE("workers: the table has host, process, version, queues, load, the longest running message, and last seen") {
   test::empty_server();
   test::send("orders", {"x"});
   put_worker("orders", kFirst, "web-1", {{kSecond, 192s}, {kFirst, 5s}}, 8s);
-  const Ran ran = run({"workers", "orders"});
-  CHECK(ran.code == 0);
+  const Ran ran = expect(run({"workers", "orders"}), 0);
   for (const char* part :
        {"HOST", "web-1", "4711", "service", "1.2.3", "orders, mails and 20 more", "3/8", "3m2", "s ago"}) {
     CHECK(has(ran.out, part));
@@ -113,14 +110,11 @@ TEST_CASE("workers: the table has host, process, version, queues, load, the long
   CHECK(has(ran.out, kSecond));
   CHECK_FALSE(has(ran.out, kFirst));  // only the longest
   const json worker = workers({"orders"}).at("workers")[0];
-  CHECK(worker.at("consumer") == kFirst);
-  CHECK(worker.at("queue_count") == 22);
-  CHECK(worker.at("in_flight") == 5);
+  CHECK(holds(worker, {{"consumer", kFirst}, {"queue_count", 22}, {"in_flight", 5}}));
   REQUIRE(worker.at("longest").size() == 2);
-  CHECK(worker.at("longest")[0].at("id") == kSecond);
-  CHECK(worker.at("longest")[0].at("queue") == "orders");
+  CHECK(holds(worker.at("longest")[0], {{"id", kSecond}, {"queue", "orders"}}));
   CHECK(worker.at("longest")[0].at("running_ms") >= 200'000);
-  const auto lines = test::lines_of(run({"workers", "orders", "-o", "ndjson"}).out);
+  const auto lines = lines_of(run({"workers", "orders", "-o", "ndjson"}).out);
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].at("host") == "web-1");
 }
@@ -139,8 +133,7 @@ TEST_CASE("workers: without a queue a consumer of several is one row, with the s
   const json& both = found.at("workers")[1];
   CHECK(both.at("in_flight") == 10);
   REQUIRE(both.at("longest").size() == 2);
-  CHECK(both.at("longest")[0].at("queue") == "mails");
-  CHECK(both.at("longest")[0].at("id") == kFirst);
+  CHECK(holds(both.at("longest")[0], {{"queue", "mails"}, {"id", kFirst}}));
 }
 
 TEST_CASE("workers: of a consumer whose entries differ the later one is shown") {
@@ -182,7 +175,7 @@ TEST_CASE("workers: with a thousand of them dqctl takes less than five seconds")
     const Ran ran = run({"workers", "orders", "-o", "ndjson"});
     MESSAGE("dqctl workers, " << count << " of them: " << ran.took.count() << " ms");
     CHECK(ran.code == 0);
-    CHECK(test::lines_of(ran.out).size() == static_cast<std::size_t>(count));
+    CHECK(lines_of(ran.out).size() == static_cast<std::size_t>(count));
     CHECK(ran.took < 5s);
   }
 }
@@ -198,9 +191,7 @@ TEST_CASE("workers: a registry that cannot be read is an error; of several queue
   REQUIRE(found.at("errors").size() == 1);
   CHECK(found.at("errors")[0].at("queue") == "mails");
   CHECK(has(found.at("errors")[0].at("error"), "WRONGTYPE"));
-  const Ran ran = run({"workers", "mails"});
-  CHECK(ran.code == 1);
-  CHECK(has(ran.err, "WRONGTYPE"));
+  expect(run({"workers", "mails"}), 1, {err_has("WRONGTYPE")});
   CHECK(run({"workers", "none"}).code == 3);
 }
 
@@ -209,11 +200,7 @@ TEST_CASE("workers: an entry that another program wrote is shown as damaged, and
   test::send("orders", {"x"});
   put_worker("orders", kFirst, "web%1B[2J");
   test::redis().cmd({"HSET", "dp:orders:consumers", "\x1b[2J", "x"});
-  const Ran ran = run({"workers", "orders"});
-  CHECK(ran.code == 0);
-  CHECK(has(ran.out, "web\\x1b[2J"));
-  CHECK(has(ran.out, "damaged entry \\x1b[2J"));
-  CHECK_FALSE(has(ran.out, "\x1b"));
+  expect(run({"workers", "orders"}), 0, {out_has("web\\x1b[2J"), out_has("damaged entry \\x1b[2J"), out_lacks("\x1b")});
   const json found = workers({"orders"});
   REQUIRE(found.at("workers").size() == 2);
   CHECK(found.at("workers")[1].at("damaged") == true);
@@ -222,7 +209,7 @@ TEST_CASE("workers: an entry that another program wrote is shown as damaged, and
 TEST_CASE("show: names the consumer that holds a message, and when its handler began, if that is known") {
   test::empty_server();
   const std::string id = test::hold("orders", 20s);
-  CHECK(test::parse_json(run({"show", "orders", id, "-o", "json"}).out).at("messages")[0].at("held_by").is_null());
+  CHECK(parse_json(run({"show", "orders", id, "-o", "json"}).out).at("messages")[0].at("held_by").is_null());
   CHECK_FALSE(has(run({"show", "orders", id}).out, "held by"));
   put_worker("orders", kFirst, "web-1", {{id, 3min}});
   put_worker("orders", kSecond, "web-2", {{id, 10s}});  // took it after the other one had died
@@ -230,9 +217,8 @@ TEST_CASE("show: names the consumer that holds a message, and when its handler b
   CHECK(has(sheet.out, "held by       host web-2, process 4711 (service)\n"));
   CHECK(has(sheet.out, "handler began 2"));
   CHECK(has(sheet.out, "s ago)"));
-  const json message = test::parse_json(run({"show", "orders", id, "-o", "json"}).out).at("messages")[0];
-  CHECK(message.at("held_by").at("host") == "web-2");
-  CHECK(message.at("held_by").at("pid") == 4711);
+  const json message = parse_json(run({"show", "orders", id, "-o", "json"}).out).at("messages")[0];
+  CHECK(holds(message.at("held_by"), {{"host", "web-2"}, {"pid", 4711}}));
   test::redis().cmd({"DEL", "dp:orders:consumers"});
   test::redis().cmd({"SET", "dp:orders:consumers", "of another program"});
   CHECK(run({"show", "orders", id}).code == 0);
@@ -244,15 +230,12 @@ TEST_CASE("stuck: names host and process of handlers that run too long, without 
   put_worker("orders", kFirst, "web-1", {{id, 3min}, {kSecond, 2min}});  // the second is settled meanwhile
   const auto stuck = [](std::vector<std::string> more, int code) {
     more.insert(more.begin(), {"stuck", "orders", "-o", "json", "--look", "10ms"});
-    const Ran ran = run(more);
-    CHECK(ran.code == code);
-    return test::parse_json(ran.out).at("findings");
+    const Ran ran = expect(run(more), code);
+    return parse_json(ran.out).at("findings");
   };
   const json findings = stuck({}, 5);
   REQUIRE(findings.size() == 1);
-  CHECK(findings[0].at("kind") == "held");
-  CHECK(findings[0].at("level") == "warning");
-  CHECK(findings[0].at("count") == 1);
+  CHECK(holds(findings[0], {{"kind", "held"}, {"level", "warning"}, {"count", 1}}));
   CHECK(findings[0].at("age_ms") >= 180'000);
   CHECK(findings[0].at("example") == id);
   CHECK(has(findings[0].at("why"), "host web-1, process 4711 (service), " + id + " for 3m"));
@@ -266,8 +249,7 @@ TEST_CASE("workers, stuck: a worker whose entry is overdue counts as gone, not a
   const std::string id = test::hold("orders", 20s);
   test::send("orders", {"waits"});
   const auto stuck = [] {
-    return test::parse_json(
-               run({"stuck", "orders", "-o", "json", "--look", "50ms", "--warn", "1ms", "--crit", "1h"}).out)
+    return parse_json(run({"stuck", "orders", "-o", "json", "--look", "50ms", "--warn", "1ms", "--crit", "1h"}).out)
         .at("findings");
   };
   put_worker("orders", kFirst, "web-1", {{id, 3min}}, 15s);  // it writes every 10 s
@@ -284,8 +266,7 @@ TEST_CASE("workers, stuck: a worker whose entry is overdue counts as gone, not a
   CAPTURE(text);
   REQUIRE(findings.size() == 2);
   CHECK(findings[0].at("kind") == "not_taken");
-  CHECK(findings[1].at("kind") == "silent");
-  CHECK(findings[1].at("level") == "warning");
+  CHECK(holds(findings[1], {{"kind", "silent"}, {"level", "warning"}}));
   CHECK(has(findings[1].at("what"), "1 worker gave no sign of life for 2"));
   CHECK(has(findings[1].at("what"), "5 messages in flight then: host web-1, process 4711 (service)"));
   CHECK_FALSE(has(text, "handlers"));
@@ -300,19 +281,19 @@ TEST_CASE("stuck: a worker that is killed or frozen while it is asked is named w
     test::empty_server();
     const std::string id = test::send("orders", {"hang"}).front();
     test::Process process({"consume", test::server().url(), "orders", "1", "30000", "20"});
-    REQUIRE(test::eventually([&] { return process.said("begin").size() == 1; }, test::kPatience));
+    REQUIRE(eventually([&] { return process.said("begin").size() == 1; }, kPatience));
     // After a reconnect the consumer writes its entry at once.
-    REQUIRE(test::eventually([] { return test::cut_connections("delayqueue") > 0; }, test::kPatience));
+    REQUIRE(eventually([] { return test::cut_connections("delayqueue") > 0; }, kPatience));
     delayqueue::Inspector inspector(test::server().url(), "orders");
     std::vector<delayqueue::Worker> known;
-    REQUIRE(test::eventually(
+    REQUIRE(eventually(
         [&] {
           known = inspector.workers();
           return known.size() == 1 && !known[0].longest.empty();
         },
-        test::kPatience));
+        kPatience));
 
-    test::Dqctl asked({"stuck", "orders", "-o", "json", "--held", "1s", "--look", "1500ms"});
+    Dqctl asked({"stuck", "orders", "-o", "json", "--held", "1s", "--look", "1500ms"});
     std::this_thread::sleep_for(500ms);
     process.kill(signal);
     const json listed = workers({"orders"}).at("workers");
@@ -320,22 +301,20 @@ TEST_CASE("stuck: a worker that is killed or frozen while it is asked is named w
     CHECK(listed[0].at("pid") == known[0].pid);
     REQUIRE(listed[0].at("longest").size() == 1);
     CHECK(listed[0].at("longest")[0].at("id") == id);
-    const Ran ran = asked.wait();
-    CHECK(ran.code == 5);
-    const json findings = test::parse_json(ran.out).at("findings");
+    const Ran ran = expect(asked.wait(), 5);
+    const json findings = parse_json(ran.out).at("findings");
     REQUIRE(findings.size() == 1);
     CHECK(findings[0].at("kind") == "held");
     CHECK(has(findings[0].at("why"), "process " + std::to_string(known[0].pid) + ", " + id + " for "));
 
     test::redis().cmd({"ZADD", "dp:orders:unack", "XX", "1", id});  // the lease has ended
-    const json ended = test::parse_json(run({"stuck", "orders", "-o", "json", "--look", "10ms"}).out).at("findings");
+    const json ended = parse_json(run({"stuck", "orders", "-o", "json", "--look", "10ms"}).out).at("findings");
     REQUIRE(ended.size() == 1);
-    CHECK(ended[0].at("kind") == "lease_ended");
-    CHECK(ended[0].at("example") == id);
+    CHECK(holds(ended[0], {{"kind", "lease_ended"}, {"example", id}}));
 
     delayqueue::Consumer successor(test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); });
     successor.start();
-    REQUIRE(test::eventually([&] { return successor.stats().acked == 1; }, test::kPatience));
+    REQUIRE(eventually([&] { return successor.stats().acked == 1; }, kPatience));
     CHECK(workers({"orders"}).at("workers").size() == 2);
     CHECK(run({"stuck", "orders", "--held", "1s", "--look", "10ms"}).out == "orders: OK: nothing is stuck\n");
     CHECK(successor.stop());

@@ -89,7 +89,7 @@ bool canary_lives() { return redis().cmd({"GET", "canary"}) == "alive"; }
 
 // Checks the descriptors 0 to 2 of a program that connects while the server is frozen.
 void look_at_streams(Program& program) {
-  CHECK(eventually([&] { return program.has_socket() || program.ended(); }, test::kPatience));
+  CHECK(eventually([&] { return program.has_socket() || program.ended(); }, kPatience));
   for (int fd = 0; fd < 3; ++fd) {
     CAPTURE(fd);
     std::string link;
@@ -110,7 +110,7 @@ std::string answer_of(const std::string& path) {
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   REQUIRE(eventually([&] { return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0; },
-                     test::kPatience));
+                     kPatience));
   const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
   std::string answer;
@@ -134,8 +134,7 @@ TEST_CASE("closed streams: no connection, pipe or file of the library gets the d
       CAPTURE(closed);
       const test::TempDir folder;
       Program program(
-          {test::program_path("streams_program"), kind, server().url(), test::fresh_queue(), folder.file("report")},
-          closed);
+          {test::program_path("streams_program"), kind, server().url(), fresh_queue(), folder.file("report")}, closed);
       CHECK(program.wait() == 0);
       CHECK(contents(folder.file("report")) == "");
       CHECK(canary_lives());
@@ -194,7 +193,7 @@ TEST_CASE("closed streams: no command of dqctl sends its output to Redis") {
     for (int closed = 0; closed < kAll; ++closed) {
       CAPTURE(name);
       CAPTURE(closed);
-      const std::string queue = test::fresh_queue();
+      const std::string queue = fresh_queue();
       const std::string id = test::send(queue, {kCommand}, 1h).front();
       const test::TempDir folder;
       const auto known = arguments_of_commands(queue, id, folder.file("socket"));
@@ -231,7 +230,7 @@ TEST_CASE("closed streams: no command of dqctl sends its output to Redis") {
 }
 
 TEST_CASE("closed streams: dqctl send reads no message from a closed stdin") {
-  const std::string queue = test::fresh_queue();
+  const std::string queue = fresh_queue();
   Program program({test::program_path("dqctl"), "send", queue, "-"}, 1);
   CHECK(program.wait() == 1);
   CHECK_MESSAGE(program.err().find("'stdin' cannot be read") != std::string::npos, program.err());
@@ -241,14 +240,14 @@ TEST_CASE("closed streams: dqctl send reads no message from a closed stdin") {
 TEST_CASE("closed streams: the file of --backup holds the messages and none of dqctl's own output") {
   for (const int closed : {0, 1, 4, 5}) {
     CAPTURE(closed);
-    const std::string queue = test::fresh_queue();
+    const std::string queue = fresh_queue();
     test::send(queue, test::numbered(3), 1h);
     const test::TempDir folder;
     Program program({test::program_path("dqctl"), "purge", queue, "--all", "--state", "pending", "--yes", "--backup",
                      folder.file("backup")},
                     closed);
     CHECK(program.wait() == 0);
-    CHECK(test::lines_of(contents(folder.file("backup"))).size() == 3);
+    CHECK(lines_of(contents(folder.file("backup"))).size() == 3);
   }
 }
 
@@ -256,7 +255,7 @@ TEST_CASE("closed streams: a command run by dqctl work writes to no connection")
   redis().cmd({"SET", "canary", "alive"});
   for (int closed = 0; closed < kAll; ++closed) {
     CAPTURE(closed);
-    const std::string queue = test::fresh_queue();
+    const std::string queue = fresh_queue();
     test::send(queue, {kCommand});
     Program program({test::program_path("dqctl"), "work", queue, "--until-empty", "--exec",
                      "cat; cat <&0; echo 'DEL canary' >&2; for fd in 0 1 2; do readlink /proc/self/fd/$fd; done"},
@@ -269,7 +268,7 @@ TEST_CASE("closed streams: a command run by dqctl work writes to no connection")
 TEST_CASE("closed streams: no example sends its output to Redis") {
   redis().cmd({"SET", "canary", "alive"});
   for (int closed = 0; closed < kAll; ++closed) {
-    const std::string queue = test::fresh_queue();
+    const std::string queue = fresh_queue();
     const std::string id = test::send(queue, {kCommand}).front();
     const std::string url = server().url();
     const std::vector<std::vector<std::string>> programs = {
@@ -287,11 +286,7 @@ TEST_CASE("closed streams: no example sends its output to Redis") {
       look_at_streams(program);
       frozen.reset();
       if (name == "work") {
-        CHECK(eventually(
-            [&] {
-              return redis().cmd({"HGET", "dp:" + queue + ":stats", "acked"}) == "2";
-            },
-            test::kPatience));
+        CHECK(eventually([&] { return redis().cmd({"HGET", "dp:" + queue + ":stats", "acked"}) == "2"; }, kPatience));
         look_at_streams(program);
         program.kill(SIGTERM);
       }

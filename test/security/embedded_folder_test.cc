@@ -56,9 +56,9 @@ std::string refusal_by_all(const std::string& folder) {
       all += std::string(e.what()) + '\n';
     }
   }
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = url;
-  const auto ran = test::run({"queues"}, options);
+  const auto ran = run({"queues"}, options);
   CHECK(ran.code != 0);
   CHECK_MESSAGE(ran.err.find(folder) != std::string::npos, ran.err);
   return all;
@@ -210,7 +210,7 @@ TEST_CASE("embedded folder: the server writes no file through a link that leads 
       REQUIRE((hard ? ::link(victim.c_str(), file.c_str()) : ::symlink(victim.c_str(), file.c_str())) == 0);
       const auto text = refusal_by_all(folder);
       CHECK_MESSAGE(text.find(file) != std::string::npos, text);
-      CHECK(test::content_of(victim) == "keep this");
+      CHECK(content_of(victim) == "keep this");
       fs::remove(file);
     }
   }
@@ -228,7 +228,7 @@ TEST_CASE("embedded folder: a socket that is a link to another server is refused
   REQUIRE(::symlink(other.socket().c_str(), (folder + "/s").c_str()) == 0);
   const auto text = refusal_by_all(folder);
   CHECK_MESSAGE(text.find(folder + "/s: it is a symbolic link") != std::string::npos, text);
-  CHECK(test::Redis(other.socket()).cmd({"DBSIZE"}) == 0);
+  CHECK(Redis(other.socket()).cmd({"DBSIZE"}) == 0);
 }
 
 TEST_CASE("embedded folder: nothing is sent to a server of another user that listens on its socket") {
@@ -270,6 +270,6 @@ TEST_CASE("embedded folder: a configuration file in it has no effect") {
   for (const std::string name : {"redis.conf", "valkey.conf", "users.acl", "sentinel.conf"}) {
     write(folder + "/" + name, "appendonly no\nrequirepass planted\n");
   }
-  test::Redis redis(delayqueue::embedded_socket(folder));
+  Redis redis(delayqueue::embedded_socket(folder));
   CHECK(redis.cmd({"CONFIG", "GET", "appendonly"}) == std::vector<std::string>{"appendonly", "yes"});
 }

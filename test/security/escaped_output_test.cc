@@ -66,8 +66,7 @@ TEST_CASE("escaped output: ids from Redis are escaped in every state and output 
     for (const char* form : {"table", "json", "ndjson"}) {
       CAPTURE(state);
       CAPTURE(form);
-      const Ran ran = run({"ls", "q", "--state", state, "-o", form});
-      CHECK(ran.code == 0);
+      const Ran ran = expect(run({"ls", "q", "--state", state, "-o", form}), 0);
       CHECK(unsafe_in(ran.out + ran.err).empty());
       if (std::string(form) != "table") CHECK(has(ran.out, "\\u001b[2J\\u009b31m\\u202e\\n"));
     }
@@ -109,9 +108,9 @@ TEST_CASE("escaped output: JSON escapes the same characters as tables, and parse
   }
   const std::string text = dqctl::Object().add("payload", all).text();
   CHECK(dqctl::printable(text) == text);
-  CHECK(test::parse_json(text).at("payload").get<std::string>() == all);
+  CHECK(parse_json(text).at("payload").get<std::string>() == all);
   CHECK(dqctl::json_string("\xc2\x9b\xe2\x80\xae\xf3\xa0\x80\x81\x7f") == R"("\u009b\u202e\udb40\udc01\u007f")");
-  CHECK(test::parse_json(dqctl::json_string("\xff\xc3")) == "\xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(parse_json(dqctl::json_string("\xff\xc3")) == "\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 TEST_CASE("escaped output: export and import keep every byte, and the exported lines are safe on a terminal") {
@@ -120,10 +119,9 @@ TEST_CASE("escaped output: export and import keep every byte, and the exported l
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
   const std::vector<std::string> payloads = {kHostile, bytes, "\x7f", "", "[[[["};
   const auto ids = test::send("from", payloads);
-  const Ran out = run({"export", "from"});
-  CHECK(out.code == 0);
+  const Ran out = expect(run({"export", "from"}), 0);
   CHECK(unsafe_in(out.out) == "");
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input = out.out;
   CHECK(run({"import", "to", "-"}, options).code == 0);
   delayqueue::Inspector to(test::server().url(), "to");
@@ -143,7 +141,7 @@ TEST_CASE("escaped output: a payload shown as JSON is escaped, and parses to the
   CHECK(has(table.out, R"("a": "\u009b\u202e\u007f")"));
   const Ran ran = run({"show", "q", id, "--payload", "json", "-o", "ndjson"});
   CHECK(unsafe_in(ran.out) == "");
-  CHECK(test::parse_json(ran.out).at("payload_json") == test::parse_json(payload));
+  CHECK(parse_json(ran.out).at("payload_json") == parse_json(payload));
 }
 
 TEST_CASE("escaped output: the shell reads a name in a printed command as that very name") {

@@ -153,7 +153,7 @@ void check_row_beside(const std::string& where, Faults& faults) {
   for (const char* form : {"table", "json", "ndjson"}) {
     const Ran ran = test::run_here({"queues", "-o", form});
     const std::string row = R"({"queue":")" + test::kBeside + R"(","pending":0,"ready":1,)";
-    const bool shown = test::has(ran.out, form == std::string("table") ? '\n' + test::kBeside + ' ' : row);
+    const bool shown = has(ran.out, form == std::string("table") ? '\n' + test::kBeside + ' ' : row);
     if (!shown)
       faults.add(where, std::string("the queue beside is not shown: ") + form + ": " + ran.err.substr(0, 200));
   }

@@ -41,21 +41,19 @@ TEST_CASE("files: a backup is written through no link and into no pipe, folder o
   for (const char* name : {"link", "dangling", "pipe", "folder", "named-twice"}) {
     for (const bool append : {true, false}) {
       CAPTURE(name);
-      const Ran ran = purge_to(folder.file(name), append);
-      CHECK(ran.code == 2);
-      CHECK(has(ran.err, "--backup"));
+      const Ran ran = expect(purge_to(folder.file(name), append), 2, {err_has("--backup")});
       CHECK(ran.took < 10s);
     }
   }
-  CHECK(test::content_of(folder.file("victim")) == "untouched");
-  CHECK(test::content_of(folder.file("named")) == "untouched");
+  CHECK(content_of(folder.file("victim")) == "untouched");
+  CHECK(content_of(folder.file("named")) == "untouched");
   CHECK(::access(folder.file("nothing").c_str(), F_OK) != 0);
   CHECK(test::counts("q").dead == 1);
   if (::geteuid() == 0) {
     write_file(folder.file("theirs"), "untouched");
     REQUIRE(::chown(folder.file("theirs").c_str(), 65534, 65534) == 0);
     CHECK(purge_to(folder.file("theirs")).code == 2);
-    CHECK(test::content_of(folder.file("theirs")) == "untouched");
+    CHECK(content_of(folder.file("theirs")) == "untouched");
   } else {
     MESSAGE("skipped: a file of another user: needs root");
   }
@@ -72,7 +70,7 @@ TEST_CASE("files: a new backup is readable by its owner alone under any umask, a
   test::make_dead("q", {"two"}, "reason");
   CHECK(purge_to(folder.file("backup"), false).code == 2);
   CHECK(purge_to(folder.file("backup"), true).code == 0);
-  CHECK(test::lines_of(test::content_of(folder.file("backup"))).size() == 2);
+  CHECK(lines_of(content_of(folder.file("backup"))).size() == 2);
 }
 
 TEST_CASE("files: the man page is not written through a link") {
@@ -80,7 +78,7 @@ TEST_CASE("files: the man page is not written through a link") {
   write_file(folder.file("victim"), "untouched");
   REQUIRE(::symlink(folder.file("victim").c_str(), folder.file("link").c_str()) == 0);
   CHECK(run({"man", "--file", folder.file("link")}).code == 2);
-  CHECK(test::content_of(folder.file("victim")) == "untouched");
+  CHECK(content_of(folder.file("victim")) == "untouched");
   CHECK(run({"man", "--file", folder.file("page")}).code == 0);
   CHECK(run({"man", "--file", folder.file("page")}).code == 0);
   CHECK(test::mode_of(folder.file("page")) == 0644);
@@ -93,9 +91,7 @@ TEST_CASE("files: a password is read at once from a small regular file; any othe
   for (const std::string& file : {folder.file("pipe"), std::string("/dev/zero"), std::string("/dev/tty"),
                                   std::string("/dev/null"), folder.file("."), folder.file("large")}) {
     CAPTURE(file);
-    const Ran ran = run({"queues", "--password-file", file});
-    CHECK(ran.code == 2);
-    CHECK(has(ran.err, "--password-file"));
+    const Ran ran = expect(run({"queues", "--password-file", file}), 2, {err_has("--password-file")});
     CHECK(ran.took < 10s);
     CHECK(ran.peak_kib < kTimes * 100'000);
   }
@@ -111,36 +107,31 @@ TEST_CASE("files: a password is read at once from a small regular file; any othe
 TEST_CASE("files: a line with JSON nested too deep is refused without a crash") {
   test::empty_server();
   const std::string deep(100'000, '[');
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input = "{\"payload\": " + deep + "}\n" + deep + "\n{\"payload\": " + nested(100'000) +
                   "}\n{\"payload\": " + nested(500) + "}\n";
-  const Ran sent = run({"send", "q", "--ndjson", "-", "-o", "json"}, options);
-  CHECK(sent.code == 4);
-  CHECK(test::parse_json(sent.out).at("sent") == 1);
-  CHECK(test::parse_json(sent.out).at("failed") == 3);
+  const Ran sent = expect(run({"send", "q", "--ndjson", "-", "-o", "json"}, options), 4);
+  CHECK(holds(parse_json(sent.out), {{"sent", 1}, {"failed", 3}}));
   CHECK(has(sent.err, "line 3: is nested deeper than 512 levels"));
   options.input = "{\"id\": " + nested(100'000) + "}\n{\"x\": " + deep + "\n";
   const Ran imported = run({"import", "q", "-", "-o", "json"}, options);
   CHECK(imported.signal == 0);
-  CHECK(test::parse_json(imported.out).at("failed") == 2);
+  CHECK(parse_json(imported.out).at("failed") == 2);
   const Ran cancelled = run({"cancel", "q", "-", "-o", "json"}, options);
   CHECK(cancelled.signal == 0);
-  CHECK(test::parse_json(cancelled.out).at("bad_lines") == 2);
+  CHECK(parse_json(cancelled.out).at("bad_lines") == 2);
 }
 
 TEST_CASE("files: a payload with JSON nested too deep is shown as text") {
   test::empty_server();
   for (const std::string& payload : {std::string(100'000, '['), nested(100'000), std::string(100'000, '{')}) {
     const std::string id = test::send("q", {payload}).front();
-    const Ran ran = run({"show", "q", id, "--payload", "json", "-o", "json"});
-    CHECK(ran.code == 0);
-    CHECK(test::parse_json(ran.out).at("messages").at(0).at("payload_json").is_null());
-    const Ran sheet = run({"show", "q", id, "--payload", "json"});
-    CHECK(sheet.code == 0);
-    CHECK(has(sheet.err, "nested deeper than 512 levels"));
+    const Ran ran = expect(run({"show", "q", id, "--payload", "json", "-o", "json"}), 0);
+    CHECK(parse_json(ran.out).at("messages").at(0).at("payload_json").is_null());
+    expect(run({"show", "q", id, "--payload", "json"}), 0, {err_has("nested deeper than 512 levels")});
   }
   const std::string id = test::send("q", {nested(512)}).front();
-  CHECK(test::parse_json(run({"show", "q", id, "--payload", "json", "-o", "json"}).out)
+  CHECK(parse_json(run({"show", "q", id, "--payload", "json", "-o", "json"}).out)
             .at("messages")
             .at(0)
             .at("payload_json")
@@ -156,14 +147,12 @@ TEST_CASE("files: a line without an end takes bounded memory and is refused with
   write_file(file, good);
   REQUIRE(::truncate(file.c_str(), 300'000'000) == 0);  // a sparse file of zeros
   std::ofstream(file, std::ios::app) << "\n" << good;
-  const Ran imported = run({"import", "q", file, "-o", "json"});
-  CHECK(imported.code == 4);
-  CHECK(test::parse_json(imported.out).at("alive") == 2);
-  CHECK(test::parse_json(imported.out).at("failed") == 1);
+  const Ran imported = expect(run({"import", "q", file, "-o", "json"}), 4);
+  CHECK(holds(parse_json(imported.out), {{"alive", 2}, {"failed", 1}}));
   CHECK(has(imported.err, "line 2: is longer than"));
   CHECK(imported.peak_kib < kTimes * 350'000);
   const Ran small = run({"import", "q", file, "--dry-run", "--longest-line", "1M", "-o", "json"});
-  CHECK(test::parse_json(small.out).at("failed") == 1);
+  CHECK(parse_json(small.out).at("failed") == 1);
   CHECK(small.peak_kib < kTimes * 100'000);
   const Ran sent = run({"send", "q", "--ndjson", file});
   CHECK(has(sent.err, "line 2: is longer than"));
@@ -172,11 +161,9 @@ TEST_CASE("files: a line without an end takes bounded memory and is refused with
 
 TEST_CASE("files: a payload from stdin is read no further than the largest size of a message") {
   test::empty_server();
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.input = std::string(3 << 20, 'x');
-  const Ran ran = run({"send", "q", "-"}, options);
-  CHECK(ran.code == 2);
-  CHECK(has(ran.err, "1,048,576 bytes"));
+  expect(run({"send", "q", "-"}, options), 2, {err_has("1,048,576 bytes")});
   options.input = std::string(1 << 20, 'x');
   CHECK(run({"send", "q", "-"}, options).code == 0);
 }

@@ -44,7 +44,7 @@ void check(const Ran& ran, const std::string& form) {
   CHECK_FALSE(test::is_unsafe(ran.out));
   CHECK_FALSE(test::is_unsafe(ran.err));
   if (form == "json") CHECK(json::accept(ran.out));
-  if (form == "ndjson") test::lines_of(ran.out);
+  if (form == "ndjson") lines_of(ran.out);
 }
 
 }  // namespace

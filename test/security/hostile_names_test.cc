@@ -54,17 +54,6 @@ bool is_there(const std::string& file) {
   return ::lstat(file.c_str(), &found) == 0;
 }
 
-Strings lines_of(const std::string& text) {
-  Strings lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  std::sort(lines.begin(), lines.end());
-  return lines;
-}
-
 Strings sorted(Strings names) {
   std::sort(names.begin(), names.end());
   return names;
@@ -75,21 +64,19 @@ Strings sorted(Strings names) {
 TEST_CASE("names: --names leaves out names that begin with - or hold control characters, and counts them") {
   const test::TempDir folder;
   make_queues(folder.file("queue"));
-  const Ran ran = run({"queues", "--names"});
-  CHECK(ran.code == 0);
-  CHECK(lines_of(ran.out) == sorted(kPlain));
-  CHECK(test::has(ran.err, "7 names were left out"));
-  CHECK(test::has(ran.err, "dqctl queues shows every name"));
-  CHECK(test::parse_json(run({"queues", "-o", "json"}).out).at("queues").size() == kPlain.size() + 7);
+  const Ran ran = expect(run({"queues", "--names"}), 0);
+  CHECK(sorted(test::text_lines(ran.out)) == sorted(kPlain));
+  CHECK(has(ran.err, "7 names were left out"));
+  CHECK(has(ran.err, "dqctl queues shows every name"));
+  CHECK(parse_json(run({"queues", "-o", "json"}).out).at("queues").size() == kPlain.size() + 7);
 }
 
 TEST_CASE("names: after -- every argument is a name") {
   const test::TempDir folder;
   for (const std::string& name : make_queues(folder.file("queue"))) {
     CAPTURE(name);
-    const Ran ran = run({"stats", "-o", "json", "--", name});
-    CHECK(ran.code == 0);
-    CHECK(test::parse_json(ran.out).at("queues").at(0).at("ready") == 1);
+    const Ran ran = expect(run({"stats", "-o", "json", "--", name}), 0);
+    CHECK(parse_json(ran.out).at("queues").at(0).at("ready") == 1);
   }
   test::send("\x01\x02[mark]", {"x"});
   CHECK(run({"stats", "\x01\x02[mark]"}).code == 0);
@@ -114,7 +101,7 @@ TEST_CASE("names: send, work, import and partitions --set refuse a name that no 
   test::empty_server();
   for (const std::string& name : {std::string("two\nlines"), std::string("raw\xff"), std::string(256, 'n')}) {
     CAPTURE(name);
-    test::DqctlOptions options;
+    DqctlOptions options;
     options.input = R"({"id":"0197f3a4-5b6c-7d8e-9f01-23456789abcd","state":"ready","retries":1,"payload":"x"})";
     for (const Strings& arguments :
          {Strings{"send", "--", name, "x"}, Strings{"work", "--exec", "true", "--", name},
@@ -123,8 +110,8 @@ TEST_CASE("names: send, work, import and partitions --set refuse a name that no 
       CAPTURE(arguments.front());
       CAPTURE(ran.err);
       CHECK(ran.code == (arguments.front() == "import" ? 1 : 2));
-      CHECK(test::has(ran.err, "queue: "));
-      CHECK(test::has(ran.err, "expected a name "));
+      CHECK(has(ran.err, "queue: "));
+      CHECK(has(ran.err, "expected a name "));
     }
   }
   CHECK(test::redis().cmd({"DBSIZE"}).integer == 0);
@@ -139,9 +126,8 @@ TEST_CASE("names: a queue whose name is refused now is read, exported to another
     CHECK(run({"show", "--", name, id}).code == 0);
     CHECK(run({"doctor", "--", name}).code == 0);
     CHECK(run({"stuck", "--", name}).code == 0);
-    const Ran exported = run({"export", "--", name});
-    CHECK(exported.code == 0);
-    test::DqctlOptions input;
+    const Ran exported = expect(run({"export", "--", name}), 0);
+    DqctlOptions input;
     input.input = exported.out;
     CHECK(run({"import", "good", "-"}, input).code == 0);
     CHECK(run({"purge", "--all", "--state", "ready", "--yes", "--", name}).code == 0);
@@ -152,10 +138,10 @@ TEST_CASE("names: a queue whose name is refused now is read, exported to another
 }
 
 TEST_CASE("names: help and README mention the --") {
-  CHECK(test::has(run({"--help"}).out, "dqctl stats -- \"$queue\""));
+  CHECK(has(run({"--help"}).out, "dqctl stats -- \"$queue\""));
   std::ifstream in(test::source_path("tools/dqctl/README.md"));
   const std::string readme((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  CHECK(test::has(readme, "while IFS= read -r queue; do dqctl doctor -- \"$queue\""));
+  CHECK(has(readme, "while IFS= read -r queue; do dqctl doctor -- \"$queue\""));
 }
 
 TEST_CASE("names: bash completes each name in a form that it reads back as that name") {
@@ -168,7 +154,7 @@ complete_for dqctl stats ''
 for reply in "${COMPREPLY[@]}"; do eval "set -- $reply"; printf '%s\n' "$*"; [ $# = 1 ] || echo "words: $#"; done
 )",
                                  folder);
-  CHECK(lines_of(out) == sorted(kPlain));
+  CHECK(sorted(test::text_lines(out)) == sorted(kPlain));
   CHECK_FALSE(is_there(folder.file("pwned")));
   const std::string rest = script("bash --norc", R"(source <(dqctl completion bash)
 complete_for() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _dqctl; printf '%s\n' "${COMPREPLY[*]}"; }
@@ -192,12 +178,12 @@ compadd() { [[ $1 == -- ]] || print "options: $1"; shift; print -rl -- "$@" }
 source <(dqctl completion zsh)
 complete_for() { words=("$@"); CURRENT=$#; _dqctl }
 )";
-  CHECK(lines_of(script("zsh -f", head + "complete_for dqctl stats ''\n", folder)) == sorted(kPlain));
+  CHECK(sorted(test::text_lines(script("zsh -f", head + "complete_for dqctl stats ''\n", folder))) == sorted(kPlain));
   CHECK_FALSE(is_there(folder.file("pwned")));
-  CHECK(test::has(script("zsh -f", head + "complete_for dqctl ''\n", folder), "\nstats\n"));
+  CHECK(has(script("zsh -f", head + "complete_for dqctl ''\n", folder), "\nstats\n"));
   CHECK(script("zsh -f", head + "complete_for dqctl ls q --state ''\n", folder) ==
         "pending\nready\nunack\nretry\ndead\n");
-  CHECK(test::has(script("zsh -f", head + "complete_for dqctl ls q --\n", folder), "--older-than\n"));
+  CHECK(has(script("zsh -f", head + "complete_for dqctl ls q --\n", folder), "--older-than\n"));
   CHECK(script("zsh -f", head + "complete_for dqctl completion ''\n", folder) == "bash\nzsh\nfish\n");
   CHECK(script("zsh -f", "source <(dqctl completion zsh)\nprint -r -- $_comps[dqctl]\n", folder) == "_dqctl\n");
 }
@@ -211,9 +197,9 @@ TEST_CASE("names: fish completes each name, and takes none for an option") {
              "dqctl completion fish | source\ncomplete -C 'dqctl stats ' | string match -v -- '-*'\n", folder);
   for (const std::string& name : kPlain) {
     CAPTURE(name);
-    CHECK(test::has("\n" + out, "\n" + name));
+    CHECK(has("\n" + out, "\n" + name));
   }
-  CHECK_FALSE(test::has(out, "embedded:"));
+  CHECK_FALSE(has(out, "embedded:"));
   CHECK_FALSE(is_there(folder.file("pwned")));
   CHECK_FALSE(is_there(folder.file("queue")));
 }

@@ -51,7 +51,7 @@ void press(dqctl::Top& top, const dqctl::Snapshot& snapshot, const std::string& 
 dqctl::Snapshot look(dqctl::Poller& poller, const dqctl::Top& top) {
   const dqctl::ViewRequest request = top.view_request();
   poller.request_view(request);
-  test::eventually([&] {
+  eventually([&] {
     const dqctl::Snapshot snapshot = poller.snapshot();
     return !snapshot.error.empty() || (snapshot.request && *snapshot.request == request);
   });
@@ -133,12 +133,12 @@ TEST_CASE("hostile Redis: work runs its command with complete ids, and prints no
       CAPTURE(value.name);
       test::build_spoiled(fields, value.bytes);
       for (const char* key : {":unack", ":paused", ":pending"}) test::redis().cmd({"DEL", test::kBase + key});
-      const Ran ran = test::run({"work", test::kQueue, "-o", "ndjson", "--until-empty", "--concurrency", "8", "--exec",
-                                 "echo \"$DQ_ID\" >&2"});
+      const Ran ran = run({"work", test::kQueue, "-o", "ndjson", "--until-empty", "--concurrency", "8", "--exec",
+                           "echo \"$DQ_ID\" >&2"});
       CHECK(ran.signal == 0);
       CHECK_FALSE(test::is_unsafe(ran.out));
       CHECK_FALSE(test::is_unsafe(ran.err));
-      for (const json& line : test::lines_of(ran.out)) CHECK(line.at("id").get<std::string>().size() == 36);
+      for (const json& line : lines_of(ran.out)) CHECK(line.at("id").get<std::string>().size() == 36);
     }
   }
 }
@@ -148,7 +148,7 @@ TEST_CASE("hostile Redis: events skips malformed events, in every form") {
   std::atomic<bool> over{false};
   const std::string socket = test::server().socket();
   std::thread sender([&] {
-    test::Redis redis(socket);
+    Redis redis(socket);
     while (!over) {
       for (const HostileValue& value : all_values()) {
         redis.cmd({"PUBLISH", "dq:q:reportEvents", value.bytes});
@@ -160,12 +160,11 @@ TEST_CASE("hostile Redis: events skips malformed events, in every form") {
     }
   });
   for (const char* form : {"table", "json", "ndjson"}) {
-    const Ran ran = test::run_here({"events", test::kQueue, "--limit", "50", "-o", form});
-    CHECK(ran.code == 0);
+    const Ran ran = expect(test::run_here({"events", test::kQueue, "--limit", "50", "-o", form}), 0);
     CHECK_FALSE(test::is_unsafe(ran.out + ran.err));
-    CHECK(test::has(ran.out, "42"));
-    if (form == std::string("json")) CHECK(test::parse_json(ran.out).at("events").size() == 50);
-    if (form == std::string("ndjson")) CHECK(test::lines_of(ran.out).size() == 50);
+    CHECK(has(ran.out, "42"));
+    if (form == std::string("json")) CHECK(parse_json(ran.out).at("events").size() == 50);
+    if (form == std::string("ndjson")) CHECK(lines_of(ran.out).size() == 50);
   }
   over = true;
   sender.join();

@@ -47,7 +47,7 @@ TEST_CASE("secrets: a malformed address with a password is in no error") {
         "redis+cluster://me:s3cret@127.0.0.1:1", "\"redis://me:s3cret@127.0.0.1:1\"", "'redis://s3cret@127.0.0.1:1'",
         "redis://me:s3cret@h\n", "\xef\xbb\xbfredis://me:s3cret@h", "redis://s3cret@127.0.0.1:1",
         "valkey://me:s3cret@127.0.0.1:1", "unix://s3cret@/no/such"}) {
-    test::DqctlOptions options;
+    DqctlOptions options;
     options.environment["DELAYQUEUE_URI"] = uri;
     for (const Strings& words :
          {Strings{"queues"}, Strings{"stats", "q"}, Strings{"doctor"}, Strings{"queues", "--names"}}) {
@@ -63,33 +63,24 @@ TEST_CASE("secrets: a malformed address with a password is in no error") {
 TEST_CASE("secrets: work runs its commands without the variables that open the queue") {
   test::empty_server();
   test::send("q", {"x"});
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = test::server().url();
   options.environment["DELAYQUEUE_SENTINEL_PASSWORD"] = "s3cret";
   options.environment["OF_THE_COMMAND"] = "kept";
-  const Ran ran = run({"work", "q", "--exec", "env", "--until-empty"}, options);
-  CHECK(ran.code == 0);
-  CHECK(has(ran.out, "DQ_QUEUE=q\n"));
-  CHECK(has(ran.out, "OF_THE_COMMAND=kept\n"));
-  CHECK_FALSE(has(ran.out, "DELAYQUEUE_URI"));
-  CHECK_FALSE(has(ran.out, "s3cret"));
+  expect(run({"work", "q", "--exec", "env", "--until-empty"}, options), 0,
+         {out_has("DQ_QUEUE=q\n"), out_has("OF_THE_COMMAND=kept\n"), out_lacks("DELAYQUEUE_URI"), out_lacks("s3cret")});
 
   test::redis().cmd({"ACL", "SETUSER", "worker", "on", ">s3cret", "~*", "&*", "+@all"});
   options.environment["DELAYQUEUE_PASSWORD"] = "s3cret";
   test::send("q", {"x"});
-  const Ran second = run({"work", "q", "--user", "worker", "--exec", "env", "--until-empty"}, options);
-  CHECK(second.code == 0);
-  CHECK(has(second.out, "DQ_QUEUE=q\n"));
-  CHECK_FALSE(has(second.out, "DELAYQUEUE_PASSWORD"));
-  CHECK_FALSE(has(second.out, "s3cret"));
+  expect(run({"work", "q", "--user", "worker", "--exec", "env", "--until-empty"}, options), 0,
+         {out_has("DQ_QUEUE=q\n"), out_lacks("DELAYQUEUE_PASSWORD"), out_lacks("s3cret")});
   test::redis().cmd({"ACL", "DELUSER", "worker"});
 }
 
 TEST_CASE("secrets: the error for a command that cannot be run does not repeat the command") {
   test::empty_server();
   test::send("q", {"x"});
-  const Ran ran = run({"work", "q", "--exec", "/no/such/program --token=s3cret", "--until-empty"});
-  CHECK(ran.code == 1);
-  CHECK(has(ran.err, "the command cannot be run"));
-  CHECK_FALSE(has(ran.err, "s3cret"));
+  expect(run({"work", "q", "--exec", "/no/such/program --token=s3cret", "--until-empty"}), 1,
+         {err_has("the command cannot be run"), err_lacks("s3cret")});
 }

@@ -48,7 +48,7 @@ void check_whole(const Ran& ran, bool lines) {
   CHECK(ran.signal == 0);
   CHECK_FALSE(ran.out.empty());
   if (lines) {
-    CHECK_NOTHROW(test::lines_of(ran.out));
+    CHECK_NOTHROW(lines_of(ran.out));
   } else {
     CHECK(json::accept(ran.out));
   }
@@ -80,10 +80,9 @@ TEST_CASE("json: a key of a wrong type leaves the document of every command vali
         const Ran ran = run(command);
         check_whole(ran, false);
         if (command.front() != "queues") continue;
-        const json queues = test::parse_json(ran.out).at("queues");
+        const json queues = parse_json(ran.out).at("queues");
         REQUIRE(queues.size() == 2);
-        CHECK(queues[1].at("queue") == "good");
-        CHECK(queues[1].at("ready") == 2);
+        CHECK(holds(queues[1], {{"queue", "good"}, {"ready", 2}}));
         CHECK((ran.code == 4) == !queues[0].at("error").is_null());
       }
     }
@@ -92,30 +91,29 @@ TEST_CASE("json: a key of a wrong type leaves the document of every command vali
 
 TEST_CASE("json: an error in the arguments, a missing queue and a missing server give error objects") {
   test::empty_server();
-  const auto error_of = [](Strings arguments, int code, const test::DqctlOptions& options = {}) {
+  const auto error_of = [](Strings arguments, int code, const DqctlOptions& options = {}) {
     INFO(joined(arguments));
     std::string text;
     for (const char* form : {"json", "ndjson"}) {
       Strings all = arguments;
       all.insert(all.end(), {"-o", form});
-      const Ran ran = run(all, options);
-      CHECK(ran.code == code);
+      const Ran ran = expect(run(all, options), code);
       check_whole(ran, std::string(form) == "ndjson");
-      const json document = test::parse_json(ran.out);
+      const json document = parse_json(ran.out);
       text = document.at("error");
       CHECK(ran.err == "dqctl: " + text + "\n");
     }
     return text;
   };
-  CHECK(test::has(error_of({"stats", "nowhere"}, 3), "nowhere"));
-  CHECK(test::has(error_of({"ls"}, 2), "QUEUE"));
-  CHECK(test::has(error_of({"dance"}, 2), "dqctl --help"));
-  CHECK(test::has(error_of({"queues", "--prefix", ""}, 2), "prefix"));
-  test::DqctlOptions nowhere;
+  CHECK(has(error_of({"stats", "nowhere"}, 3), "nowhere"));
+  CHECK(has(error_of({"ls"}, 2), "QUEUE"));
+  CHECK(has(error_of({"dance"}, 2), "dqctl --help"));
+  CHECK(has(error_of({"queues", "--prefix", ""}, 2), "prefix"));
+  DqctlOptions nowhere;
   nowhere.environment["DELAYQUEUE_URI"] = "unix:///no/such/socket";
-  CHECK(test::has(error_of({"queues"}, 1, nowhere), "/no/such/socket"));
-  CHECK(test::parse_json(run({"-o", "json", "ls"}).out).contains("error"));
-  CHECK(test::parse_json(run({"--output=json", "ls"}).out).contains("error"));
+  CHECK(has(error_of({"queues"}, 1, nowhere), "/no/such/socket"));
+  CHECK(parse_json(run({"-o", "json", "ls"}).out).contains("error"));
+  CHECK(parse_json(run({"--output=json", "ls"}).out).contains("error"));
   CHECK(run({"ls"}).out.empty());
 }
 
@@ -126,15 +124,15 @@ TEST_CASE("json: a server that dies in the middle of a list leaves a valid docum
   delayqueue::SendOptions later;
   later.delay = std::chrono::hours(1);
   producer.send_batch(payloads, later);
-  test::DqctlOptions options;
+  DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = server.url();
   // --match fetches whole payloads, in pages of 64. dqctl blocks on the full pipe until the test has killed the server.
-  test::Dqctl running({"ls", "q", "--state", "pending", "--match", "*", "--limit", "0", "-o", "json"}, options);
+  Dqctl running({"ls", "q", "--state", "pending", "--match", "*", "--limit", "0", "-o", "json"}, options);
   REQUIRE(running.wait_for("\"id\""));
   ::kill(server.pid(), SIGKILL);
   const Ran ran = running.wait();
   check_whole(ran, false);
-  const json document = test::parse_json(ran.out);
+  const json document = parse_json(ran.out);
   if (ran.code == 0) return;  // all pages had been read already
   CHECK(document.contains("error"));
   CHECK(document.at("messages").size() < 3000);
@@ -151,6 +149,6 @@ TEST_CASE("queues: more queues than a process may open connections are all liste
   const Ran ran = run({"queues", "-o", "json"});
   ::setrlimit(RLIMIT_NOFILE, &before);
   CHECK(ran.code == 0);
-  CHECK(test::parse_json(ran.out).at("queues").size() == 1500);
+  CHECK(parse_json(ran.out).at("queues").size() == 1500);
   test::empty_server();
 }
