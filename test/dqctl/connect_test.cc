@@ -6,27 +6,11 @@
 #include "support/slow_names.h"
 #include "support/tls_files.h"
 
-namespace {}  // namespace
-
 TEST_CASE("connect: dqctl connects over TLS with a client certificate") {
   const test::TlsFiles& files = test::TlsFiles::shared();
   const test::Port port;
-  const std::string number = std::to_string(port.number());
-  delayqueue::PrivateServerOptions options;
-  options.arguments = {"--tls-port",
-                       number,
-                       "--bind",
-                       "127.0.0.1",
-                       "--tls-cert-file",
-                       files.server.cert,
-                       "--tls-key-file",
-                       files.server.key,
-                       "--tls-ca-cert-file",
-                       files.ca,
-                       "--tls-auth-clients",
-                       "yes"};
-  delayqueue::PrivateServer server(options);
-  const auto to = at("rediss://127.0.0.1:" + number);
+  const delayqueue::PrivateServer server = test::server_with(test::serving(port, "yes"));
+  const auto to = at("rediss://127.0.0.1:" + std::to_string(port.number()));
   CHECK(
       run({"queues", "--tls-ca", files.ca, "--tls-cert", files.client.cert, "--tls-key", files.client.key}, to).code ==
       0);
@@ -66,10 +50,7 @@ TEST_CASE("connect: dqctl logs in as an ACL user with a password") {
   auto options = at(test::server().url());
   options.environment["DELAYQUEUE_PASSWORD"] = "geheim";
   CHECK(run({"queues", "--user", "caller"}, options).code == 0);
-  const Ran wrong = run({"queues", "--user", "nobody"}, options);
-  CHECK(wrong.code == 1);
-  CHECK(has(wrong.err, "--user"));
-  CHECK_FALSE(has(wrong.err, "geheim"));
+  expect(run({"queues", "--user", "nobody"}, options), 1, {err_has("--user"), err_lacks("geheim")});
   test::redis().cmd({"ACL", "DELUSER", "caller"});
 }
 
@@ -79,13 +60,11 @@ TEST_CASE("connect: --prefix and --hash-tag choose the keys of the queue") {
   options.queue.prefix = "shop";
   options.queue.hash_tag = delayqueue::HashTag::on;
   delayqueue::Producer(test::server().url(), "q", options).send("x");
-  const Ran found = run({"--prefix", "shop", "--hash-tag", "on", "ls", "q", "--state", "ready", "-o", "json"});
-  CHECK(found.code == 0);
-  CHECK(test::parse_json(found.out).at("messages").size() == 1);
+  const Ran found =
+      expect(run({"--prefix", "shop", "--hash-tag", "on", "ls", "q", "--state", "ready", "-o", "json"}), 0);
+  CHECK(parse_json(found.out).at("messages").size() == 1);
   CHECK(run({"ls", "q", "--state", "ready"}).code == 3);
-  const Ran twin = run({"ls", "q", "--state", "ready", "--prefix", "shop"});
-  CHECK(twin.code == 2);
-  CHECK(has(twin.err, "hash_tag"));
+  expect(run({"ls", "q", "--state", "ready", "--prefix", "shop"}), 2, {err_has("hash_tag")});
 }
 
 TEST_CASE("connect: dqctl starts the server of embedded:/folder, or uses the one that runs") {
@@ -93,16 +72,15 @@ TEST_CASE("connect: dqctl starts the server of embedded:/folder, or uses the one
   const std::string uri = "embedded:" + folder.file("data");
   CHECK(run({"queues"}, at(uri)).code == 0);
   delayqueue::Producer(uri, "q").send("x");
-  CHECK(test::parse_json(run({"-u", uri, "queues", "-o", "json"}).out).at("queues")[0].at("ready") == 1);
+  CHECK(parse_json(run({"-u", uri, "queues", "-o", "json"}).out).at("queues")[0].at("ready") == 1);
 }
 
 TEST_CASE("connect: SIGTERM ends stats --watch with exit code 0") {
   test::empty_server();
   test::send("q", {"x"});
-  test::Dqctl running({"stats", "q", "--watch", "50ms"});
+  Dqctl running({"stats", "q", "--watch", "50ms"});
   REQUIRE(running.wait_for("TOTAL"));
   running.signal(SIGTERM);
-  const Ran ran = running.wait();
-  CHECK(ran.code == 0);
+  const Ran ran = expect(running.wait(), 0);
   CHECK(ran.signal == 0);
 }

@@ -156,21 +156,9 @@ TEST_CASE("permanent mistakes: a URL of a Cluster or of Sentinels with the addre
 // Not permanent, because the right program may get the port later: see Consumer::start.
 TEST_CASE("permanent mistakes: a port with another protocol is retried, and the log has advice") {
   const test::Port port, tls_port;
-  const test::TlsFiles& files = test::TlsFiles::shared();
-  delayqueue::PrivateServerOptions options;
-  options.arguments = {"--port",
-                       std::to_string(port.number()),
-                       "--tls-port",
-                       std::to_string(tls_port.number()),
-                       "--bind",
-                       "127.0.0.1",
-                       "--tls-cert-file",
-                       files.server.cert,
-                       "--tls-key-file",
-                       files.server.key,
-                       "--tls-ca-cert-file",
-                       files.ca};
-  const delayqueue::PrivateServer server(options);
+  std::vector<std::string> arguments = test::serving(tls_port);
+  arguments.insert(arguments.end(), {"--port", std::to_string(port.number())});
+  const delayqueue::PrivateServer server = test::server_with(arguments);
   const auto check_logged = [](const std::string& url, const std::string& text) {
     CAPTURE(url);
     test::Lines lines;

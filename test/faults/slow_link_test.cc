@@ -19,27 +19,11 @@ const std::string kLarge(600'000, 'x');  // takes 2.4 s
 // A server, with TLS or without, behind a proxy.
 struct SlowLink {
   explicit SlowLink(bool tls)
-      : server(tls ? test::server_with(tls_arguments()) : test::server_with({})),
+      : server(tls ? test::server_with(test::serving(port)) : test::server_with({})),
         proxy(tls ? "127.0.0.1:" + std::to_string(port.number()) : server.socket()) {
     connection.command_timeout = kTimeout;
     if (tls) connection.tls.ca_file = test::TlsFiles::shared().ca;
     url = tls ? "rediss://" + proxy.address() : proxy.url();
-  }
-
-  std::vector<std::string> tls_arguments() const {
-    const test::TlsFiles& files = test::TlsFiles::shared();
-    return {"--tls-port",
-            std::to_string(port.number()),
-            "--bind",
-            "127.0.0.1",
-            "--tls-cert-file",
-            files.server.cert,
-            "--tls-key-file",
-            files.server.key,
-            "--tls-ca-cert-file",
-            files.ca,
-            "--tls-auth-clients",
-            "no"};
   }
 
   ProducerOptions producer_options() const {

@@ -12,22 +12,10 @@ namespace {
 // A private server that also listens with TLS on another port.
 struct TlsServer {
   TlsServer() {
-    const test::TlsFiles& files = test::TlsFiles::shared();
     PrivateServerOptions options;
-    options.arguments = {"--tls-port",
-                         std::to_string(port.number()),
-                         "--bind",
-                         "127.0.0.1",
-                         "--tls-cert-file",
-                         files.server.cert,
-                         "--tls-key-file",
-                         files.server.key,
-                         "--tls-ca-cert-file",
-                         files.ca,
-                         "--tls-auth-clients",
-                         "no"};
+    options.arguments = test::serving(port);
     server = std::make_unique<PrivateServer>(options);
-    connection.tls.ca_file = files.ca;
+    connection.tls.ca_file = test::TlsFiles::shared().ca;
   }
 
   std::string url() const { return "rediss://127.0.0.1:" + std::to_string(port.number()); }

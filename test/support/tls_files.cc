@@ -70,6 +70,12 @@ std::vector<std::string> serving(const Certificate& own, const std::string& ask_
           "--tls-auth-clients", ask_client};
 }
 
+std::vector<std::string> serving(const Port& port, const std::string& ask_client) {
+  std::vector<std::string> words = serving(TlsFiles::shared().server, ask_client);
+  words.insert(words.end(), {"--tls-port", std::to_string(port.number()), "--bind", "127.0.0.1"});
+  return words;
+}
+
 delayqueue::TlsOptions trusting(const std::string& ca, const Certificate& client) {
   delayqueue::TlsOptions options;
   options.ca_file = ca;

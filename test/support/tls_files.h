@@ -45,6 +45,9 @@ class TlsFiles {
 // Arguments of a redis-server that has this certificate, and requires one of its clients if `ask_client` is "yes".
 std::vector<std::string> serving(const Certificate& own, const std::string& ask_client = "no");
 
+// The same for one that also listens with TLS, with the certificate of the shared files, on this port of 127.0.0.1.
+std::vector<std::string> serving(const Port& port, const std::string& ask_client = "no");
+
 // The options of a client that trusts this CA.
 delayqueue::TlsOptions trusting(const std::string& ca, const Certificate& client = {});
 
