@@ -17,8 +17,7 @@ TEST_CASE("gc: deletes body, count and metadata of finished messages") {
 }
 
 TEST_CASE("gc: skips an id that is no longer in garbage") {
-  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
-                      At::dead, At::nowhere}) {
+  for (const At at : test::all_but({At::garbage})) {
     CAPTURE(to_string(at));
     Scene scene;
     scene.put(at, "a");

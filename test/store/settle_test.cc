@@ -42,8 +42,7 @@ TEST_CASE("ack: one message alone is settled as among others, in every state and
     CHECK(outcomes[0] + "G" == outcomes[1]);
     CHECK(changes[0] == changes[1]);
   };
-  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
-                      At::dead, At::garbage, At::nowhere}) {
+  for (const At at : test::all_but({})) {
     CAPTURE(to_string(at));
     for (const bool noted : {false, true}) {
       for (const bool others_noted : {false, true}) {

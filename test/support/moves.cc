@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -138,6 +139,15 @@ std::string to_string(At at) {
   return kNames[static_cast<int>(at)];
 }
 
+std::vector<At> all_but(const std::vector<At>& some) {
+  std::vector<At> others;
+  for (int i = 0; i <= static_cast<int>(At::nowhere); ++i) {
+    const At at = static_cast<At>(i);
+    if (std::find(some.begin(), some.end(), at) == some.end()) others.push_back(at);
+  }
+  return others;
+}
+
 Scene::Setup Scene::Setup::without_lists() {
   Setup setup;
   setup.lists = false;
@@ -150,8 +160,7 @@ Scene::Scene(Setup setup)
       connection_(connect(setup, broken_write_)),
       recorded_(setup.recorded) {
   start_us_ = now_us();
-  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
-                      At::dead, At::garbage}) {
+  for (const At at : all_but({At::nowhere})) {
     if (!setup.lists && (at == At::ready || at == At::retry)) continue;
     for (const char* which : {"1", "2"}) put(at, "." + std::string(1, "prthgbcdx"[static_cast<int>(at)]) + which);
   }

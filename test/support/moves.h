@@ -33,6 +33,7 @@ struct Same {
 enum class At { pending, ready, retry, held, held_by_go, backing_off, cancelled, dead, garbage, nowhere };
 
 std::string to_string(At at);
+std::vector<At> all_but(const std::vector<At>& some);  // the other states, in their order
 
 // The stored fields of a message. Fields that are not set get the values that the library would store in that state.
 struct Put {
