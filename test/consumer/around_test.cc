@@ -333,9 +333,7 @@ TEST_CASE("around: its time is part of the handler's, so processing_timeout ends
   });
   options.lease = 200ms;
   options.processing_timeout = 100ms;
-  SendOptions once;
-  once.retries = 0;
-  queue.send("x", once);
+  queue.send("x", with(&SendOptions::retries, 0));
   const auto consumer = queue.consumer(ack_all, options);
   consumer->start();
   CHECK(eventually([&] { return lost.load(); }, kPatience));

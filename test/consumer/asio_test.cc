@@ -127,9 +127,7 @@ TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
   OneThread io;
   AsioProducer sends(queue.producer);
   const auto send = [&](std::string payload, std::string id) -> net::awaitable<Sent> {
-    SendOptions options;
-    options.id = std::move(id);
-    co_return co_await sends.async_send(std::move(payload), options, net::use_awaitable);
+    co_return co_await sends.async_send(std::move(payload), with(&SendOptions::id, std::move(id)), net::use_awaitable);
   };
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   const Sent sent = net::co_spawn(io.executor(), send("x", id), net::use_future).get();

@@ -116,8 +116,7 @@ TEST_CASE("stats: running handlers and prefetched messages are all that is in fl
 
 TEST_CASE("deliver: large and small payloads of one batch arrive unchanged") {
   Queue queue;
-  ProducerOptions options;
-  options.max_payload = 8 * 1024 * 1024;
+  const auto options = with(&ProducerOptions::max_payload, 8 * 1024 * 1024);
   Producer producer(queue.url, queue.name, options);
   std::vector<std::string> sent;
   for (std::size_t i = 0; i < 60; ++i) {
@@ -147,8 +146,7 @@ TEST_CASE("deliver: no message is delivered before its due time on Redis' clock"
       quick(4));
   consumer->start();
   for (int i = 0; i < 100; ++i) {
-    SendOptions options;
-    options.at = now + milliseconds(100 + 7 * i);
+    const auto options = with(&SendOptions::at, now + milliseconds(100 + 7 * i));
     const auto due = std::chrono::duration_cast<std::chrono::microseconds>(options.at->time_since_epoch());
     queue.send(std::to_string(due.count()), options);
   }
@@ -161,9 +159,7 @@ TEST_CASE("deliver: no message is delivered before its due time on Redis' clock"
 TEST_CASE("deliver: a consumer sleeps until the next due time, even with a long poll_interval") {
   Queue queue;
   for (const auto delay : {300ms, 600ms, 900ms}) {
-    SendOptions options;
-    options.delay = delay;
-    queue.send(std::to_string(delay.count()), options);
+    queue.send(std::to_string(delay.count()), delayed(delay));
   }
   Ledger ledger;
   ConsumerOptions options = quick();
@@ -249,8 +245,7 @@ TEST_CASE("deliver: a consumer takes nothing from a paused queue") {
   Queue queue;
   queue.admin.pause();
   queue.send("x");
-  SendOptions later;
-  later.delay = 1h;
+  const auto later = delayed(1h);
   queue.send("later", later);
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
@@ -269,11 +264,9 @@ TEST_CASE("deliver: a consumer takes nothing from a paused queue") {
 
 TEST_CASE("deliver: an idle consumer sends at most five requests a second, and does not spin") {
   Queue queue;
-  SendOptions later;
-  later.delay = 1h;
+  const auto later = delayed(1h);
   queue.send("later", later);
-  ConsumerOptions options;
-  options.concurrency = 4;
+  const auto options = with(&ConsumerOptions::concurrency, 4);
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), options);
   consumer->start();
@@ -400,8 +393,7 @@ TEST_CASE("log: every line names the queue, and a consumer's lines name the end 
   options.logger = logger(logs[2]);
   options.on_event = fail;
   Producer producer(own.url(), name, options);
-  SendOptions once;
-  once.retries = 0;
+  const auto once = with(&SendOptions::retries, 0);
   for (int i = 0; i < 50; ++i) producer.send("x", once);
   REQUIRE(eventually([&] { return Inspector(own.url(), name).counts().dead == 50; }, kPatience));
   own.stop();

@@ -465,9 +465,7 @@ TEST_CASE("delivery: a handler that hangs longer than processing_timeout is repl
   options.lease = 200ms;
   options.processing_timeout = 100ms;
   std::atomic<int> handled{0};
-  SendOptions once;
-  once.retries = 0;
-  queue.send("hangs", once);
+  queue.send("hangs", with(&SendOptions::retries, 0));
   const auto consumer = queue.delivery_consumer(
       [&](Delivery delivery) {
         if (delivery.message().payload() == "hangs") gate.pass();
@@ -526,9 +524,7 @@ TEST_CASE("delivery: a handler that was replaced, and settles it after that, is 
   options.processing_timeout = 100ms;
   options.logger = lines.logger();
   std::atomic<bool> settled{false};
-  SendOptions once;
-  once.retries = 0;
-  queue.send("hangs", once);
+  queue.send("hangs", with(&SendOptions::retries, 0));
   const auto consumer = queue.delivery_consumer(
       [&](Delivery delivery) {
         while (!delivery.message().lease_lost()) std::this_thread::sleep_for(1ms);
@@ -552,9 +548,7 @@ TEST_CASE("delivery: one whose handler has dropped it, and hangs, loses its leas
   options.lease = 200ms;
   options.processing_timeout = 100ms;
   std::atomic<int> handled{0};
-  SendOptions once;
-  once.retries = 0;
-  queue.send("hangs", once);
+  queue.send("hangs", with(&SendOptions::retries, 0));
   const auto consumer = queue.delivery_consumer(
       [&](Delivery delivery) {
         if (delivery.message().payload() == "hangs") {

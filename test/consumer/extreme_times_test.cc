@@ -36,9 +36,7 @@ TEST_CASE("extreme times: a consumer with the longest durations delivers, wakes,
     const std::string queue = "q" + std::to_string(longest.count());
     Consumer consumer(own.url(), queue, handler, options);
     consumer.start();
-    ProducerOptions sending;
-    sending.connection = options.connection;
-    Producer producer(own.url(), queue, sending);
+    Producer producer(own.url(), queue, with(&ProducerOptions::connection, options.connection));
     REQUIRE(test::eventually([&] { return consumer.stats().connected; }));
     producer.send("now");
     SendOptions later;
@@ -109,18 +107,14 @@ TEST_CASE("extreme times: durations that are no such times are refused, and the 
     refuses("processing_timeout", [&] { consumer_with(&ConsumerOptions::processing_timeout); });
     refuses("dead_retention", [&] { consumer_with(&ConsumerOptions::dead_retention); });
     refuses("reconnect_grace", [&] { consumer_with(&ConsumerOptions::reconnect_grace); });
-    refuses("durability.timeout", [&] {
-      ProducerOptions options;
-      options.durability = Durability::disk(wrong);
-      Producer(queue.url, "q", options);
-    });
+    refuses("durability.timeout",
+            [&] { Producer(queue.url, "q", with(&ProducerOptions::durability, Durability::disk(wrong))); });
     refuses("connection.connect_timeout", [&] {
       ProducerOptions options;
       options.connection.connect_timeout = wrong;
       Producer(queue.url, "q", options);
     });
-    SendOptions options;
-    options.ttl = wrong;
+    auto options = with(&SendOptions::ttl, wrong);
     refuses("ttl", [&] { queue.producer.send("x", options); });
     options = {};
     options.delay = wrong;

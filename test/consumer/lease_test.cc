@@ -93,9 +93,7 @@ TEST_CASE("processing_timeout: many hung handlers do not stop the queue") {
   ConsumerOptions options = quick(2);
   options.lease = 100ms;
   options.processing_timeout = 50ms;
-  SendOptions once;
-  once.retries = 0;
-  queue.producer.send_batch(std::vector<std::string>(8, "hangs"), once);
+  queue.producer.send_batch(std::vector<std::string>(8, "hangs"), with(&SendOptions::retries, 0));
   queue.producer.send_batch(std::vector<std::string>(20, "works"));
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
     if (message.payload() == "hangs") gate.pass();
@@ -263,9 +261,7 @@ TEST_CASE("lease: handlers of one message never overlap, with several consumers,
   for (const unsigned seed : {1U, 2U, 3U}) {
     CAPTURE(seed);
     Queue queue;
-    SendOptions sending;
-    sending.retries = 1000;
-    queue.producer.send_batch(std::vector<std::string>(120, "x"), sending);
+    queue.producer.send_batch(std::vector<std::string>(120, "x"), with(&SendOptions::retries, 1000));
     Ledger ledger;
     std::vector<ConsumerPtr> consumers;
     for (unsigned i = 0; i < 3; ++i) {

@@ -204,8 +204,7 @@ class Lateness {
   static void send(Queue& queue, std::size_t count) {
     const auto first = std::chrono::ceil<milliseconds>(std::chrono::system_clock::now()) + 300ms;
     for (std::size_t i = 0; i < count; ++i) {
-      SendOptions options;
-      options.at = first + static_cast<int>(i) * 10ms;
+      const auto options = with(&SendOptions::at, first + static_cast<int>(i) * 10ms);
       queue.send(std::to_string(us(*options.at)), options);
     }
   }
@@ -622,8 +621,7 @@ long reads_for_take(std::size_t count) {
   const auto consumer = serve(subscriptions, without_polls(count), own.url());
   consumer->start();
   REQUIRE(eventually([&] { return test::info("clients", "blocked_clients", client) == "1"; }, kPatience));
-  SendOptions options;
-  options.at = std::chrono::ceil<milliseconds>(std::chrono::system_clock::now()) + 3s;
+  const auto options = with(&SendOptions::at, std::chrono::ceil<milliseconds>(std::chrono::system_clock::now()) + 3s);
   for (Queue& queue : queues) queue.send("x", options);
   std::this_thread::sleep_until(*options.at - 500ms);
   const auto reads = [&] { return std::stol(test::info("stats", "total_reads_processed", client)); };
@@ -673,9 +671,7 @@ TEST_CASE("many queues: an idle consumer of 40 queues polls as often as one of t
   CHECK(polls >= 10);
   CHECK(polls < 400);  // ten queues every 100 ms make 200; forty 800
   for (Queue& queue : queues) {
-    SendOptions later;
-    later.delay = 1h;
-    queue.send("x", later);
+    queue.send("x", delayed(1h));
     test::redis().cmd({"DEL", queue.base + ":wake"});
   }
   for (const Queue& queue : queues) test::rewind(queue.base, 1h);
@@ -704,8 +700,7 @@ TEST_CASE("many queues: each queue wakes the idle consumer, also while the worke
     fill(queues.front(), 20, "busy");
     REQUIRE(busy.reaches(1));
   }
-  SendOptions soon;
-  soon.delay = 100ms;
+  const auto soon = delayed(100ms);
   queues.back().send("soon", soon);
   CHECK(ledger.settles(23));
   gate.open();
@@ -793,8 +788,7 @@ TEST_CASE("many queues: lease, backoff and retries are those of each queue") {
   at_once.backoff = Backoff::fixed(0ms);
   in_an_hour.backoff = Backoff::fixed(1h);
   in_an_hour.lease = 2h;
-  SendOptions options;
-  options.retries = 2;
+  const auto options = with(&SendOptions::retries, 2);
   fast.send("x", options);
   const std::string waits = slow.send("x", options);
   Ledger of_fast, of_slow;

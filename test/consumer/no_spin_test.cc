@@ -32,11 +32,7 @@ double share_of_a_core() {
   return (cpu_seconds() - before) / kSpan.count();
 }
 
-ConsumerOptions usual() {
-  ConsumerOptions options;
-  options.concurrency = 4;
-  return options;
-}
+ConsumerOptions usual() { return with(&ConsumerOptions::concurrency, 4); }
 
 void check_idle(const std::string& what, const Consumer& consumer) {
   REQUIRE(eventually([&] { return consumer.stats().errors >= 2; }, kPatience));

@@ -53,9 +53,7 @@ TEST_CASE("outage: an outage longer than the lease spends no retry of a running 
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
-  SendOptions once;
-  once.retries = 0;
-  queue.producer.send_batch(std::vector<std::string>(6, "x"), once);
+  queue.producer.send_batch(std::vector<std::string>(6, "x"), with(&SendOptions::retries, 0));
   Gate gate;
   Ledger ledger;
   ConsumerOptions options = quick(3);
@@ -185,9 +183,7 @@ TEST_CASE("cut connections: a busy consumer loses no message") {
   options.connection.client_name = "c-" + queue.name;
   options.lease = 1s;  // redelivers soon what a lost take answer leased, with one retry less
   const std::vector<std::string> payloads = test::numbers(3000);
-  SendOptions patient;
-  patient.retries = 20;
-  queue.producer.send_batch(payloads, patient);
+  queue.producer.send_batch(payloads, with(&SendOptions::retries, 20));
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) {
     std::this_thread::sleep_for(1ms);

@@ -69,8 +69,7 @@ TEST_CASE("round trips: a verdict is sent while the answers to the moves are mis
 TEST_CASE("round trips: a connection that is lost with two round trips in flight loses no message") {
   Relay relay;
   Queue queue(relay.url());
-  SendOptions patient;
-  patient.retries = 1000;
+  const auto patient = with(&SendOptions::retries, 1000);
   const std::vector<std::string> payloads = numbers(3000);
   queue.producer.send_batch(payloads, patient);
   Ledger ledger;

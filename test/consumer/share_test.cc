@@ -138,9 +138,7 @@ TEST_CASE("a message whose handler hangs does not stop the other messages") {
 
 TEST_CASE("a message that always fails does not stop the other messages, and spends none of their retries") {
   Queue queue;
-  SendOptions stubborn;
-  stubborn.retries = 50;
-  const std::string poison = queue.send("poison", stubborn);
+  const std::string poison = queue.send("poison", with(&SendOptions::retries, 50));
   queue.producer.send_batch(std::vector<std::string>(300, "works"));
   Ledger ledger;
   const auto consumer =
@@ -156,9 +154,7 @@ TEST_CASE("a message that always fails does not stop the other messages, and spe
 
 TEST_CASE("a backlog far larger than a batch is delivered, both pending and retry") {
   Queue queue;
-  SendOptions later;
-  later.delay = 1h;
-  queue.producer.send_batch(std::vector<std::string>(3000, "pending"), later);
+  queue.producer.send_batch(std::vector<std::string>(3000, "pending"), delayed(1h));
   nack_into_retry(queue, 1, "again");  // rewinds, so that all are due
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), quick(4));

@@ -119,9 +119,7 @@ TEST_CASE(
   Queue queue;
   Gate gate;
   Ledger ledger;
-  SendOptions options;
-  options.retries = 0;
-  queue.send("hangs", options);
+  queue.send("hangs", with(&SendOptions::retries, 0));
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     gate.pass();
     return ack();

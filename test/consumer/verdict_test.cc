@@ -8,11 +8,7 @@ namespace {
 
 using test::Lines;
 
-SendOptions retrying(int retries) {
-  SendOptions options;
-  options.retries = retries;
-  return options;
-}
+SendOptions retrying(int retries) { return with(&SendOptions::retries, retries); }
 
 // Runs a consumer until its handler has returned `deliveries` times, and stops it. All verdicts are then settled.
 ConsumerStats run_until(Queue& queue, const Handler& handler, std::size_t deliveries,
@@ -151,9 +147,7 @@ TEST_CASE("backoff: the longest possible delay keeps the message") {
   Queue queue;
   const std::string by_function = queue.send("function");
   const std::string by_verdict = queue.send("verdict");
-  SendOptions mortal;
-  mortal.ttl = 1h;
-  const std::string snoozed = queue.send("snoozed", mortal);
+  const std::string snoozed = queue.send("snoozed", with(&SendOptions::ttl, 1h));
   ConsumerOptions options = quick();
   options.backoff = [](int) { return milliseconds::max(); };
   run_until(
@@ -273,8 +267,7 @@ TEST_CASE("dead letters: with a retention of zero none are kept, and nothing sta
 
 TEST_CASE("dead letters: they are kept for dead_retention, even after their TTL, and then removed completely") {
   Queue queue;
-  SendOptions mortal;
-  mortal.ttl = 1h;
+  const auto mortal = with(&SendOptions::ttl, 1h);
   const std::string id = queue.send("rejected", mortal);
   const std::string other = queue.send("nacked", [&] {
     SendOptions options = mortal;
@@ -328,8 +321,7 @@ TEST_CASE("dead letters: only the newest dead_limit are kept, and a log line rep
 
 TEST_CASE("a message whose TTL has ended is not delivered, counts as expired, and leaves nothing stored") {
   Queue queue;
-  SendOptions mortal;
-  mortal.ttl = 1ms;
+  auto mortal = with(&SendOptions::ttl, 1ms);
   const std::string id = queue.send("too late", mortal);
   mortal.delay = 1h;
   queue.send("pending", mortal);
@@ -364,9 +356,7 @@ TEST_CASE(
   const auto logged = [](const QueueOptions& of_producer, const QueueOptions& of_consumer, bool gone) {
     const std::string url = test::server().url();
     const std::string queue = test::fresh_queue();
-    ProducerOptions sends;
-    sends.queue = of_producer;
-    const std::string id = Producer(url, queue, sends).send("x").id;
+    const std::string id = Producer(url, queue, with(&ProducerOptions::queue, of_producer)).send("x").id;
     if (gone) test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + id});
     test::Lines lines;
     ConsumerOptions options = test::quick();

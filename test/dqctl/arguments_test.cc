@@ -108,8 +108,7 @@ TEST_CASE("arguments: --why= gives an empty reason, --exec= runs nothing, and --
   const std::string queue = fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   delayqueue::Inspector inspector(test::server().url(), queue);
-  delayqueue::SendOptions later;
-  later.delay = std::chrono::hours(1);
+  const auto later = delayed(std::chrono::hours(1));
   const std::string one = producer.send("x", later).id;
   const std::string two = producer.send("x", later).id;
   CHECK(run({"bury", queue, "--why=", one, two}).code == 0);

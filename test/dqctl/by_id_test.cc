@@ -12,11 +12,7 @@ struct QueueFixture {
   delayqueue::Producer producer{test::server().url(), queue};
   delayqueue::Inspector inspector{test::server().url(), queue};
 
-  std::string send(std::chrono::milliseconds delay = 1h) {
-    delayqueue::SendOptions options;
-    options.delay = delay;
-    return producer.send("x", options).id;
-  }
+  std::string send(std::chrono::milliseconds delay = 1h) { return producer.send("x", delayed(delay)).id; }
   std::string table(const std::string& id, const std::string& outcome) {
     return "ID                                    OUTCOME\n" + id + "  " + outcome + '\n';
   }
@@ -158,8 +154,7 @@ TEST_CASE_FIXTURE(QueueFixture, "by id: more than 20 ids from stdin are a dry ru
     if (i < 20) few += id + '\n';
     many += id + '\n';
   }
-  DqctlOptions options;
-  options.input = many + "no id\n";
+  auto options = with(&DqctlOptions::input, many + "no id\n");
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"cancel", queue, "-"},
                                              {"reschedule", queue, "-", "--in", "2h"},

@@ -141,8 +141,7 @@ TEST_CASE("cli: colours appear on a terminal only, and not with --no-color, NO_C
   test::redis().cmd({"FLUSHALL"});
   delayqueue::Producer(test::server().url(), "q").send("x");
   CHECK_FALSE(has(run({"queues"}).out, "\033["));
-  DqctlOptions options;
-  options.terminal = true;
+  auto options = with(&DqctlOptions::terminal, true);
   CHECK(has(run({"queues"}, options).out, "\033["));
   CHECK_FALSE(has(run({"queues", "--no-color"}, options).out, "\033["));
   options.environment = {{"NO_COLOR", "1"}};

@@ -208,9 +208,7 @@ TEST_CASE("completion: the options before the cursor choose the server and the q
   test::empty_server();
   delayqueue::QueueOptions other;
   other.prefix = "other";
-  delayqueue::ProducerOptions options;
-  options.queue = other;
-  delayqueue::Producer producer(test::server().url(), "elsewhere", options);
+  delayqueue::Producer producer(test::server().url(), "elsewhere", with(&delayqueue::ProducerOptions::queue, other));
   producer.send("x");
   test::send("here", {"x"});
   CHECK(offered({"stats", ""}) == Strings{"here"});

@@ -287,9 +287,7 @@ TEST_CASE("doctor: progress is shown on a terminal only") {
                              redis.call('ZADD', KEYS[1], i, string.format('0190f7c2-5b1f-7000-8000-%012x', i))
                            end)lua",
                      "1", "dp:q:dead"});
-  DqctlOptions options;
-  options.terminal = true;
-  CHECK(has(run({"doctor", "q", "--settle", "1500ms"}, options).out, "\rchecked "));
+  CHECK(has(run({"doctor", "q", "--settle", "1500ms"}, with(&DqctlOptions::terminal, true)).out, "\rchecked "));
   CHECK_FALSE(has(run({"doctor", "q", "--settle", "1500ms"}).err, "checked "));
 }
 

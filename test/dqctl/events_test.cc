@@ -13,11 +13,7 @@ struct ReportedQueue {
     producer.send("x");
   }
 
-  static delayqueue::ProducerOptions options() {
-    delayqueue::ProducerOptions options;
-    options.report_events = true;
-    return options;
-  }
+  static delayqueue::ProducerOptions options() { return with(&delayqueue::ProducerOptions::report_events, true); }
 
   const std::string name = fresh_queue();
   delayqueue::Producer producer;
@@ -45,10 +41,8 @@ TEST_CASE("events: every kind is printed as a line of JSON, and --limit ends it"
   ReportedQueue queue;
   Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
   REQUIRE(events.wait_for("listening"));
-  delayqueue::ConsumerOptions options;
-  options.report_events = true;
-  delayqueue::SendOptions once;
-  once.retries = 0;
+  const auto options = with(&delayqueue::ConsumerOptions::report_events, true);
+  const auto once = with(&delayqueue::SendOptions::retries, 0);
   delayqueue::Consumer consumer(
       test::server().url(), queue.name,
       [](const delayqueue::Message& message) {
@@ -79,9 +73,7 @@ TEST_CASE("events: --for ends it, a silent channel is explained once, and -o jso
 TEST_CASE("events: it reconnects to a server that stops and restarts") {
   delayqueue::PrivateServer server;
   ReportedQueue queue(server.url());
-  DqctlOptions options;
-  options.environment = {{"DELAYQUEUE_URI", server.url()}};
-  Dqctl events({"events", queue.name}, options);
+  Dqctl events({"events", queue.name}, with(&DqctlOptions::environment, {{"DELAYQUEUE_URI", server.url()}}));
   REQUIRE(events.wait_for("listening;"));
   server.kill();
   REQUIRE(events.wait_for("events are lost until it is back"));
@@ -95,8 +87,7 @@ TEST_CASE("events: it reconnects to a server that stops and restarts") {
 
 TEST_CASE("events: a missing queue, an unreachable server and wrong arguments have their exit codes") {
   expect(run({"events", "not there"}), 3, {err_has("queue 'not there' is not at ")});
-  DqctlOptions nowhere;
-  nowhere.environment = {{"DELAYQUEUE_URI", "redis://127.0.0.1:1"}};
+  const auto nowhere = with(&DqctlOptions::environment, {{"DELAYQUEUE_URI", "redis://127.0.0.1:1"}});
   CHECK(run({"events", "q"}, nowhere).code == 1);
   CHECK(run({"events"}).code == 2);
   CHECK(has(run({"events", "q", "--for", "soon"}).err, "--for: 'soon'"));

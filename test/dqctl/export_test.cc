@@ -105,8 +105,7 @@ TEST_CASE(
   test::make_dead(queue, {"dead letter"}, "why");
   const std::string held = test::hold(queue, 1h);
   const auto import = [&](const std::string& lines, std::vector<std::string> more) {
-    DqctlOptions options;
-    options.input = lines;
+    const auto options = with(&DqctlOptions::input, lines);
     more.insert(more.begin(), {"import", queue, "-"});
     return run(more, options);
   };

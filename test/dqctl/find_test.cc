@@ -27,9 +27,7 @@ TEST_CASE("find: an id is found in all queues that have it, with its state, and 
   test::empty_server();
   const std::string id = test::send("orders", {"x"}, 1h).front();
   test::make_dead("others", {"mentions " + id}, "why");
-  delayqueue::SendOptions same;
-  same.id = id;
-  delayqueue::Producer(test::server().url(), "mails").send("y", same);
+  delayqueue::Producer(test::server().url(), "mails").send("y", with(&delayqueue::SendOptions::id, id));
 
   expect(run({"find", id}), 0,
          {err_is(""), out_has(id + "  mails   ready"), out_has(id + "  orders  pending"), out_lacks("others")});

@@ -74,9 +74,7 @@ TEST_CASE("forget: one message in any state keeps the queue with all its keys, a
     CAPTURE(name);
     const std::string queue = fresh_queue();
     const std::string base = "dp:" + queue;
-    delayqueue::SendOptions later;
-    later.delay = 1h;
-    const std::string id = delayqueue::Producer(test::server().url(), queue).send("x", later).id;
+    const std::string id = delayqueue::Producer(test::server().url(), queue).send("x", delayed(1h)).id;
     const auto move = [&](const std::vector<std::string>& command) {
       test::redis().cmd({"ZREM", base + ":pending", id});
       test::redis().cmd(command);

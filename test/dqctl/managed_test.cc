@@ -62,15 +62,13 @@ void use_library(const std::string& url, const delayqueue::QueueOptions& queue, 
   producing.logger = log.logger();
   delayqueue::Producer producer(url, "orders", producing);
   CHECK(producer.send("now").created);
-  delayqueue::SendOptions later;
-  later.delay = 1h;
+  auto later = delayed(1h);
   later.headers.set("tenant", "7");
   const auto cancelled = producer.send("later", later).id;
   CHECK(producer.cancel(cancelled) == State::pending);
   const auto moved = producer.send("moved", later).id;
   CHECK(producer.reschedule(moved, {}) == delayqueue::Moved::moved);
-  delayqueue::SendOptions own;
-  own.id = kId;
+  const auto own = with(&delayqueue::SendOptions::id, kId);
   CHECK(producer.send("own", own).created);
   CHECK(!producer.send("own", own).created);
   CHECK(producer.send_batch({"fail", "reject", std::string(5'000, 'x')}, delayqueue::SendOptions()).size() == 3);
@@ -94,8 +92,7 @@ void use_library(const std::string& url, const delayqueue::QueueOptions& queue, 
   CHECK(eventually([&] { return handled == 6 && consumer.stats().acked == 6; }, kPatience));
 
   // A wake-up, and the sleep until a due time.
-  delayqueue::SendOptions soon;
-  soon.delay = 50ms;
+  const auto soon = delayed(50ms);
   producer.send("soon", soon);
   producer.send("at once");
   CHECK(eventually([&] { return handled == 8; }, kPatience));
@@ -166,8 +163,7 @@ TEST_CASE(
   CHECK(log.lines().size() <= 10);
   use_dqctl(url_of(server));
 
-  delayqueue::ProducerOptions options;
-  options.durability = delayqueue::Durability::replicas(1, 100ms);
+  const auto options = with(&delayqueue::ProducerOptions::durability, delayqueue::Durability::replicas(1, 100ms));
   delayqueue::Producer producer(url_of(server), "payments", options);
   CHECK_THROWS_WITH_AS(producer.send("42"), doctest::Contains("WAIT"), delayqueue::Error);
 }
@@ -195,8 +191,7 @@ TEST_CASE("managed services: behind one address of a Cluster, hash_tag = on make
   delayqueue::Producer without(url_of(server), "mails");
   CHECK_THROWS_WITH_AS(without.send("42"), doctest::Contains("set queue.hash_tag to on"), delayqueue::ReplyError);
 
-  delayqueue::QueueOptions queue;
-  queue.hash_tag = delayqueue::HashTag::on;
+  const auto queue = with(&delayqueue::QueueOptions::hash_tag, delayqueue::HashTag::on);
   Log log;
   use_library(url_of(server), queue, log);
   CAPTURE(log.lines());

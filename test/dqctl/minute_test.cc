@@ -39,8 +39,7 @@ struct BrokenQueue {
   }
 
   void bodies_are_deleted() {
-    delayqueue::ListOptions some;
-    some.limit = 10;
+    const auto some = with(&delayqueue::ListOptions::limit, 10);
     for (const auto state : {delayqueue::State::ready, delayqueue::State::dead, delayqueue::State::unack}) {
       for (const auto& message : inspector.list(state, some)) {
         client.cmd({"DEL", base + ":msg:" + message.id});

@@ -18,8 +18,7 @@ std::vector<std::string> send_numbers(const std::string& queue, std::size_t coun
                                       std::chrono::milliseconds delay = 0ms) {
   std::vector<std::string> payloads, ids;
   for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
-  delayqueue::SendOptions options;
-  options.delay = delay;
+  const auto options = delayed(delay);
   for (const auto& sent : delayqueue::Producer(test::server().url(), queue).send_batch(payloads, options)) {
     ids.push_back(sent.id);
   }

@@ -172,8 +172,7 @@ TEST_CASE("partitions: send uses all of them, and messages are moved where their
   CHECK(found().state == delayqueue::State::pending);
   CHECK(*found().at > queue.inspector.counts().now + 4h);
   CHECK(run({"release", queue.name, id}).code == 0);
-  delayqueue::ConsumerOptions options;
-  options.backoff = delayqueue::Backoff::fixed(1h);
+  const auto options = with(&delayqueue::ConsumerOptions::backoff, delayqueue::Backoff::fixed(1h));
   const auto consumer = queue.consumer([](const delayqueue::Message&) { return delayqueue::nack(); }, options);
   consumer->start();
   CHECK(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
@@ -190,9 +189,7 @@ TEST_CASE("partitions: events shows those of all of them") {
   queue.to.send(0);
   Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
   REQUIRE(events.wait_for("listening"));
-  delayqueue::ProducerOptions options;
-  options.report_events = true;
-  delayqueue::Producer producer(queue.url, queue.name, options);
+  delayqueue::Producer producer(queue.url, queue.name, with(&delayqueue::ProducerOptions::report_events, true));
   std::set<unsigned> used;
   for (int i = 0; i < 4; ++i) used.insert(queue.inspector.find(producer.send("x").id)->partition);
   CHECK(used.size() == 4);

@@ -28,8 +28,7 @@ TEST_CASE("pause, resume: they print the end and the reason, as a table and as J
 TEST_CASE("drain: it waits for ready, retry and unack messages, and not for pending ones that are due later") {
   const std::string queue = fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
-  delayqueue::SendOptions later;
-  later.delay = 1h;
+  const auto later = delayed(1h);
   producer.send("later", later);
   CHECK(run({"drain", queue}).code == 0);
   for (int i = 0; i < 20; ++i) producer.send("now");

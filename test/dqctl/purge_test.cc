@@ -367,8 +367,7 @@ TEST_CASE("purge --older-than 0s: messages that are not due yet stay, as the dry
       CAPTURE(backup);
       const std::string queue = fresh_queue();
       delayqueue::Producer producer(test::server().url(), queue);
-      delayqueue::SendOptions later;
-      later.delay = 10h;
+      auto later = delayed(10h);
       producer.send_batch({"a", "b", "c"}, later);
       later.delay = 1ms;
       producer.send("due", later);

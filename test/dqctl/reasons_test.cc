@@ -85,8 +85,7 @@ TEST_CASE("reasons: the dead letters of all partitions are counted, or of one") 
   test::Partitioned queue(4);
   delayqueue::QueueAdmin admin(test::server().url(), queue.name);
   for (unsigned partition = 0; partition < 4; ++partition) {
-    delayqueue::BuryOptions why;
-    why.reason = partition == 3 ? "three" : "others";
+    const auto why = with(&delayqueue::BuryOptions::reason, partition == 3 ? "three" : "others");
     static_cast<void>(admin.bury({queue.to.send(partition, "x", 1h)}, why));
   }
   const json all = reasons_of({"reasons", queue.name}).at("reasons");

@@ -85,9 +85,7 @@ TEST_CASE_FIXTURE(SendFixture, "send --ndjson: a line has its own headers, or th
 }
 
 TEST_CASE_FIXTURE(SendFixture, "send: - sends any bytes from stdin") {
-  DqctlOptions options;
-  options.input = kBytes;
-  CHECK(inspector.find(sent_id({"-"}, options))->payload == kBytes);
+  CHECK(inspector.find(sent_id({"-"}, with(&DqctlOptions::input, kBytes)))->payload == kBytes);
   CHECK(inspector.find(sent_id({"-"}))->payload.empty());
 }
 
@@ -195,8 +193,7 @@ TEST_CASE_FIXTURE(SendFixture,
   json report = parse_json(as_json.out);
   CHECK(holds(report, {{"created", false}, {"cancelled", true}, {"error", expected("send")}}));
 
-  DqctlOptions options;
-  options.input = "{\"payload\":\"other\"}\n{\"payload\":\"y\",\"id\":\"" + id + "\"}\n";
+  auto options = with(&DqctlOptions::input, "{\"payload\":\"other\"}\n{\"payload\":\"y\",\"id\":\"" + id + "\"}\n");
   const Ran lines = expect(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options), 4,
                            {err_is("line 2: " + expected("send") + '\n')});
   CHECK(lines_of(lines.out).at(1).at("cancelled") == true);
@@ -225,8 +222,7 @@ TEST_CASE_FIXTURE(SendFixture,
 }
 
 TEST_CASE_FIXTURE(SendFixture, "send --ndjson: -o ndjson prints each id, -o json the counts and the errors") {
-  DqctlOptions options;
-  options.input = "{\"payload\":\"one\"}\nx\n{\"payload\":\"two\"}\n";
+  auto options = with(&DqctlOptions::input, "{\"payload\":\"one\"}\nx\n{\"payload\":\"two\"}\n");
   const auto lines = lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
   REQUIRE(lines.size() == 2);
   CHECK(holds(lines[1], {{"line", 3}, {"created", true}}));

@@ -247,10 +247,9 @@ TEST_CASE("serve: a queue is late by what waits in any state, so that the order 
 
 TEST_CASE("serve: consumers are those of dqctl workers, and metrics are those of dqctl metrics") {
   test::empty_server();
-  delayqueue::ConsumerOptions options;
-  options.name = "orders-service";
   delayqueue::Consumer consumer(
-      test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); }, options);
+      test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); },
+      with(&delayqueue::ConsumerOptions::name, "orders-service"));
   consumer.start();
   REQUIRE(eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 1; }, kPatience));
   const Served served;

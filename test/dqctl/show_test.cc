@@ -26,8 +26,8 @@ TEST_CASE("show: it prints all fields of a message, as a sheet and as JSON") {
 TEST_CASE("show: headers are printed escaped on a sheet, and in order as JSON; damaged ones are told from none") {
   test::empty_server();
   delayqueue::Producer producer(test::server().url(), "q");
-  delayqueue::SendOptions options;
-  options.headers = {{"content-type", "text/\x1b[2J"}, {"b", "\xff"}, {"a", ""}};
+  const auto options =
+      with(&delayqueue::SendOptions::headers, {{"content-type", "text/\x1b[2J"}, {"b", "\xff"}, {"a", ""}});
   const std::string id = producer.send("x", options).id;
   const Ran sheet = run({"show", "q", id});
   CHECK(has(sheet.out, "header        content-type=text/\\x1b[2J\nheader        b=\\xff\nheader        a=\n"));
@@ -105,9 +105,8 @@ TEST_CASE("show: a missing body, a TTL, and a held message that was cancelled ar
   const auto ids = test::make_dead("q", {"a"}, "r");
   test::redis().cmd({"DEL", "dp:q:msg:" + ids[0]});
   expect(run({"show", "q", ids[0]}), 0, {out_has("payload       missing"), out_has("dead since    2")});
-  delayqueue::SendOptions options;
-  options.ttl = 1h;
-  const std::string brief = delayqueue::Producer(test::server().url(), "q").send("x", options).id;
+  const std::string brief =
+      delayqueue::Producer(test::server().url(), "q").send("x", with(&delayqueue::SendOptions::ttl, 1h)).id;
   CHECK(has(run({"show", "q", brief}).out, "expires       in 59m"));
   const std::string held = test::hold("q", 20s);
   test::redis().cmd({"HDEL", "dp:q:retry:cnt", held});

@@ -316,15 +316,13 @@ TEST_CASE("stuck rules: the wait in ready does not begin at 0 when the message t
 TEST_CASE("stuck: a queue that gets more than its consumers handle grows, and shrinks when nothing arrives") {
   test::empty_server();
   test::send("q", test::numbered(500));
-  delayqueue::ConsumerOptions options;
-  options.prefetch = 0;
   delayqueue::Consumer consumer(
       test::server().url(), "q",
       [](const auto&) {
         std::this_thread::sleep_for(20ms);
         return delayqueue::ack();
       },
-      options);
+      with(&delayqueue::ConsumerOptions::prefetch, 0));
   consumer.start();
   std::atomic<bool> stop{false};
   std::thread sender([&] {

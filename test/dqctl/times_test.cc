@@ -63,9 +63,7 @@ TEST_CASE("times: import refuses the year 9999 for a pending and for a dead mess
 TEST_CASE("times: reschedule --at refuses the year 9999 and leaves the message unchanged") {
   const std::string queue = fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
-  delayqueue::SendOptions later;
-  later.delay = std::chrono::hours(1);
-  const std::string id = producer.send("x", later).id;
+  const std::string id = producer.send("x", delayed(std::chrono::hours(1))).id;
   delayqueue::Inspector inspector(test::server().url(), queue);
   const auto due = inspector.find(id)->at;
   expect(run({"reschedule", queue, id, "--at", kFar}), 2,

@@ -20,11 +20,7 @@ void send_copies(const std::string& queue, int count, const SendOptions& options
   for (int i = 0; i < count; ++i) producer.send(payload, options);
 }
 
-SendOptions later() {
-  SendOptions options;
-  options.delay = std::chrono::hours(1);
-  return options;
-}
+SendOptions later() { return delayed(std::chrono::hours(1)); }
 
 // Makes two queues: "many" with 7 pending and 3 ready messages, "some" with 12 ready ones.
 void make_many_and_some() {
@@ -439,9 +435,7 @@ TEST_CASE("top: it follows the size of the terminal, down to one character") {
 
 TEST_CASE("top: it marks the queues of which stuck warns, shows the finding, and marks no others") {
   test::redis().cmd({"FLUSHALL"});
-  SendOptions old;
-  old.id = test::id_made(std::chrono::minutes(20));
-  send_copies("alone", 1, old);
+  send_copies("alone", 1, with(&SendOptions::id, test::id_made(std::chrono::minutes(20))));
   send_copies("due", 1, later());
   test::rewind("dp:due", std::chrono::hours(1) + std::chrono::minutes(2));
   test::make_dead("one dead", 1, "why");
@@ -470,19 +464,15 @@ TEST_CASE("top: a queue that consumers serve has no mark, even if its backlog is
   test::redis().cmd({"FLUSHALL"});
   Producer producer(test::server().url(), "q");
   for (int i = 0; i < 500; ++i) {
-    SendOptions old;
-    old.id = test::id_made(std::chrono::minutes(20), i);
-    producer.send("x", old);
+    producer.send("x", with(&SendOptions::id, test::id_made(std::chrono::minutes(20), i)));
   }
-  delayqueue::ConsumerOptions one;
-  one.concurrency = 1;
   delayqueue::Consumer consumer(
       test::server().url(), "q",
       [](const auto&) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         return delayqueue::ack();
       },
-      one);
+      with(&delayqueue::ConsumerOptions::concurrency, 1));
   consumer.start();
   Screen screen({"top", "--interval", "300ms"});
   REQUIRE(screen.shows("> q"));
@@ -496,9 +486,7 @@ TEST_CASE("top: a queue that consumers serve has no mark, even if its backlog is
 
 TEST_CASE("top: without colours, marks show the warnings") {
   make_many_and_some();
-  SendOptions once;
-  once.retries = 0;
-  const std::string id = Producer(test::server().url(), "many").send("x", once).id;
+  const std::string id = Producer(test::server().url(), "many").send("x", with(&SendOptions::retries, 0)).id;
   test::redis().cmd({"ZADD", "dp:many:dead", "1700000000", id});
   test::rewind("dp:many", std::chrono::hours(1) + std::chrono::minutes(20));
   for (const bool by_option : {false, true}) {

@@ -25,8 +25,7 @@ TEST_CASE("work: with repeated kills of the worker and of its server, every mess
   Work work(server.url());
   constexpr std::size_t kMessages = 200;
   std::set<std::string> sent;
-  delayqueue::SendOptions options;
-  options.retries = 100;
+  const auto options = with(&delayqueue::SendOptions::retries, 100);
   for (std::size_t i = 0; i < kMessages; ++i) sent.insert(work.send("x", options));
   const std::string ledger = work.folder.file("ledger");
   const auto handled = [&] { return text_lines(content_of(ledger)).size(); };

@@ -103,8 +103,7 @@ std::string as_process_1(const Work& work, const std::string& command, const std
 TEST_CASE("work as process 1: it reaps what commands leave behind, and keeps the exit codes of commands") {
   Work work;
   for (int i = 0; i < 5; ++i) work.send("leaves a process");
-  delayqueue::SendOptions once;
-  once.retries = 0;
+  const auto once = with(&delayqueue::SendOptions::retries, 0);
   for (const char* payload : {"0", "65", "3", "count"}) work.send(payload, once);
   const std::string out = as_process_1(
       work,

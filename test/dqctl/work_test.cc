@@ -11,11 +11,7 @@ using test::Work;
 
 namespace {
 
-SendOptions once() {
-  SendOptions options;
-  options.retries = 0;
-  return options;
-}
+SendOptions once() { return with(&SendOptions::retries, 0); }
 
 // The single line of `-o ndjson`.
 json only_line(const Ran& ran) {
@@ -31,8 +27,7 @@ TEST_CASE("work: the command gets the exact payload on stdin, and id, attempt an
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
   const std::string id = work.send(bytes);
-  DqctlOptions options;
-  options.environment = {{"DQ_ID", "another"}, {"OTHERS", "stay"}};
+  const auto options = with(&DqctlOptions::environment, {{"DQ_ID", "another"}, {"OTHERS", "stay"}});
   expect(run(work.by("cat >" + work.folder.file("payload") + "; echo \"$DQ_ID $DQ_ATTEMPT $DQ_QUEUE $OTHERS\"",
                      {"--until-empty"}),
              options),
@@ -46,10 +41,8 @@ TEST_CASE("work: the command gets the headers as JSON in DQ_HEADERS, in the form
   Work work;
   const auto headers_of = [&](const SendOptions& options) {
     work.send("x", options);
-    DqctlOptions environment;
-    environment.environment = {{"DQ_HEADERS", "another"}};
-    const Ran ran =
-        run(work.by("printf '%s\\n' \"$DQ_HEADERS\"; env | grep -c ^DQ_HEADERS=", {"--until-empty"}), environment);
+    const Ran ran = run(work.by("printf '%s\\n' \"$DQ_HEADERS\"; env | grep -c ^DQ_HEADERS=", {"--until-empty"}),
+                        with(&DqctlOptions::environment, {{"DQ_HEADERS", "another"}}));
     CHECK_MESSAGE(ran.code == 0, ran.err);
     const std::vector<std::string> lines = text_lines(ran.out);
     REQUIRE(lines.size() == 2);
@@ -57,8 +50,8 @@ TEST_CASE("work: the command gets the headers as JSON in DQ_HEADERS, in the form
     return parse_json(lines[0]);
   };
   CHECK(headers_of({}) == json::array());
-  SendOptions options;
-  options.headers = {{"tenant", "acme \"1\"\n$(x)\033[31m"}, {"raw", std::string("\xff\0", 2)}, {"empty", ""}};
+  auto options = with(&SendOptions::headers,
+                      {{"tenant", "acme \"1\"\n$(x)\033[31m"}, {"raw", std::string("\xff\0", 2)}, {"empty", ""}});
   const json expected = {{{"name", "tenant"}, {"value", "acme \"1\"\n$(x)\033[31m"}},
                          {{"name", "raw"}, {"value_base64", "/wA="}},
                          {{"name", "empty"}, {"value", ""}}};
@@ -159,8 +152,7 @@ TEST_CASE("work: a message that was snoozed and then acked is counted as both") 
 
 TEST_CASE("work --until-empty: it waits for backoffs, and not for messages that are due later") {
   Work work;
-  SendOptions later;
-  later.delay = std::chrono::hours(1);
+  const auto later = delayed(std::chrono::hours(1));
   work.send("x");
   work.send("later", later);
   expect(work.drain("echo \"attempt $DQ_ATTEMPT\"; test $DQ_ATTEMPT = 2"), 0,
@@ -320,8 +312,7 @@ TEST_CASE("work: wrong arguments, a missing queue and an unreachable server have
   CHECK(has(run({"work", "q", "--exec", "x", "--lease", "soon"}).err, "--lease: 'soon'"));
   CHECK(run({"work", "q", "--exec", "x", "--lease", "1ms"}).code == 2);
   expect(run({"work", "not there", "--exec", "true", "--until-empty"}), 3, {err_has("queue 'not there' is not at ")});
-  DqctlOptions nowhere;
-  nowhere.environment = {{"DELAYQUEUE_URI", "redis://127.0.0.1:1"}};
+  const auto nowhere = with(&DqctlOptions::environment, {{"DELAYQUEUE_URI", "redis://127.0.0.1:1"}});
   CHECK(run(work.by("true"), nowhere).code == 1);
   test::redis().cmd({"SET", "dp:" + work.name + ":pending", "x"});
   expect(work.drain("true"), 1, {err_has("WRONGTYPE")});

@@ -55,8 +55,7 @@ class Redeployed {
  private:
   void run_consumers() {
     for (; !ends_; ++times_) {
-      delayqueue::ConsumerOptions options;
-      options.name = "service-" + std::to_string(times_);
+      const auto options = with(&delayqueue::ConsumerOptions::name, "service-" + std::to_string(times_));
       delayqueue::Consumer consumer(
           test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); }, options);
       consumer.start();

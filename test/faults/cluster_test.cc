@@ -35,8 +35,7 @@ TEST_CASE("cluster: a queue works through any node, with a hash tag") {
     Producer producer(six().url(), queue);
     Inspector inspector(six().url(), queue);
     producer.send_batch(test::numbers(100));
-    SendOptions later;
-    later.delay = 1h;
+    const auto later = delayed(1h);
     const std::string id = producer.send("later", later).id;
     CHECK(inspector.counts().pending == 1);
     CHECK(producer.cancel(id) == State::pending);
@@ -250,9 +249,7 @@ TEST_CASE("cluster: after a failover, requested or by the loss of the master, th
     Ledger ledger;
     Consumer consumer(six().url(), queue, ledger.watch(), quick_to_fail_over());
     consumer.start();
-    ProducerOptions durable;
-    durable.durability = Durability::replicas(1, 5s);
-    Producer producer(six().url(), queue, durable);
+    Producer producer(six().url(), queue, with(&ProducerOptions::durability, Durability::replicas(1, 5s)));
     producer.send_batch(test::numbers(200));
     Node& old = six().owner(key);
     if (fault == asked) six().failover(key);
@@ -659,8 +656,7 @@ TEST_CASE("cluster: places promised to a node that is silent are free, and what 
   Consumer consumer(six().url(), {{late, of_late.watch()}, {other, of_other.watch(waits)}}, options);
   consumer.start();
   REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
-  SendOptions soon;
-  soon.delay = 1h;
+  auto soon = delayed(1h);
   Producer to_other(six().url(), other);
   to_other.send("registers the queue", soon);  // perhaps at the node that will be silent
   soon.delay = 1s;
@@ -745,8 +741,7 @@ TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of 
     CHECK(bodies() == 16);
     CHECK(staged_on(to) == staged);
     CHECK(staged_on(from) == 0);
-    SendOptions own;
-    own.id = ids.back();
+    const auto own = with(&SendOptions::id, ids.back());
     CHECK(thrown([&] { producer.send(large, own); }).find("TRYAGAIN") != std::string::npos);
     CHECK(bodies() == 16);
     CHECK(staged_on(to) == ++staged);  // its SET was redirected with ASK, and the script was not
@@ -756,8 +751,7 @@ TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of 
   CHECK(ids.size() > 2);
   CHECK(producer.send(large).created);  // this one is redirected
   for (const std::string& id : ids) {
-    SendOptions again;
-    again.id = id;
+    const auto again = with(&SendOptions::id, id);
     CHECK(producer.send(large, again).created);
     CHECK_FALSE(producer.send(large, again).created);
   }

@@ -47,11 +47,7 @@ struct Pair {
   std::string port;
 };
 
-ProducerOptions sends(Durability durability) {
-  ProducerOptions options;
-  options.durability = durability;
-  return options;
-}
+ProducerOptions sends(Durability durability) { return with(&ProducerOptions::durability, durability); }
 
 // The same over a connection that no other Producer uses.
 ProducerOptions sends_alone(Durability durability) {
@@ -139,8 +135,7 @@ TEST_CASE("durability: a send whose id is new costs no write more, one that may 
     producer.send("x", options);
     return test::calls_of("hincrby", master) - before;
   };
-  SendOptions known;
-  known.id = store::new_ids(1).front();
+  auto known = with(&SendOptions::id, store::new_ids(1).front());
   plain.send("loads the script", known);  // which is then not sent again, with the write that follows it
   known.id = store::new_ids(1).front();
   CHECK(writes(plain, {}) == 1);  // the total of sent messages

@@ -113,8 +113,7 @@ TEST_CASE("a message that kills its worker each time ends in dead with its reaso
 
 TEST_CASE("kill -9 again and again: every message is handled at least once, none is lost") {
   Queue queue;
-  SendOptions patient;
-  patient.retries = 1000;
+  const auto patient = with(&SendOptions::retries, 1000);
   std::set<std::string> all;
   for (const Sent& sent : queue.producer.send_batch(words(4000, "quick"), patient)) all.insert(sent.id);
   std::set<std::string> seen;

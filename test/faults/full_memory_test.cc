@@ -153,8 +153,7 @@ Verdict act_on(const Message& message) {
 TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and dead-letters, without an error") {
   World world;
   test::Queue queue(world.url());
-  SendOptions options;
-  options.retries = 2;
+  auto options = with(&SendOptions::retries, 2);
   for (const char* payload : {"ack", "nack once", "nack always", "reject", "snooze", "throw once"}) {
     queue.producer.send_batch(std::vector<std::string>(20, payload), options);
   }
@@ -252,8 +251,7 @@ TEST_CASE("out of memory: cancel, release and purge work; redrive and pause are 
   consumer->start();
   REQUIRE(eventually([&] { return queue.inspector.counts().dead == 6; }, kPatience));
   REQUIRE(consumer->stop());
-  SendOptions later;
-  later.delay = 1h;
+  const auto later = delayed(1h);
   std::vector<std::string> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(queue.send("later", later));
   const std::string ready = queue.send("ready");
@@ -264,8 +262,7 @@ TEST_CASE("out of memory: cancel, release and purge work; redrive and pause are 
   use_up_memory(world);
   CHECK(queue.producer.cancel(ids[0]) == State::pending);
   CHECK(queue.producer.cancel(ready) == State::ready);
-  RescheduleOptions when;
-  when.delay = 2h;
+  auto when = with(&RescheduleOptions::delay, 2h);
   CHECK(queue.producer.reschedule(ids[1], when) == Moved::moved);
   when.delay = 0ms;
   CHECK(queue.producer.reschedule(ids[2], when) == Moved::moved);

@@ -101,8 +101,7 @@ TEST_CASE("limits: a worker that cannot be replaced goes on when its handler ret
       },
       options);
   consumer->start();
-  SendOptions once;
-  once.retries = 0;
+  const auto once = with(&SendOptions::retries, 0);
   {
     const test::NoThreads none;
     queue.send("first", once);
@@ -146,9 +145,7 @@ TEST_CASE("limits: a handler that destroys its Consumer without a thread: its ve
             consumer.reset();
             return ack();
           };
-          ConsumerOptions options;
-          options.concurrency = 1;
-          consumer = std::make_unique<Consumer>(server().url(), queue, handler, options);
+          consumer = std::make_unique<Consumer>(server().url(), queue, handler, with(&ConsumerOptions::concurrency, 1));
           consumer->start();
           Inspector inspector(server().url(), queue);
           return test::eventually([&] {

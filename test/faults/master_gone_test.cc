@@ -117,8 +117,7 @@ class SteadyLoad {
       Sending sending;
       sending.begun = system_clock::now();
       sending.due = std::chrono::ceil<milliseconds>(sending.begun) + 500ms;
-      SendOptions options;
-      options.at = sending.due;
+      const auto options = with(&SendOptions::at, sending.due);
       std::size_t number = 0;
       {
         const std::lock_guard lock(mutex_);

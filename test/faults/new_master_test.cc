@@ -56,11 +56,7 @@ class Use {
   }
 
  private:
-  static ConsumerOptions options() {
-    ConsumerOptions options;
-    options.logger = no_log();
-    return options;
-  }
+  static ConsumerOptions options() { return with(&ConsumerOptions::logger, no_log()); }
 
   Verdict note(const std::string& id) {
     const std::lock_guard lock(mutex_);

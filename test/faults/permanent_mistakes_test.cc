@@ -22,10 +22,8 @@ namespace {
 template <class Expected>
 void check_refused(const std::string& url, const std::string& text, const ConnectionOptions& connection = {}) {
   CAPTURE(url);
-  delayqueue::ConsumerOptions of_consumer;
-  of_consumer.connection = connection;
-  delayqueue::ProducerOptions of_producer;
-  of_producer.connection = connection;
+  const auto of_consumer = with(&delayqueue::ConsumerOptions::connection, connection);
+  const auto of_producer = with(&delayqueue::ProducerOptions::connection, connection);
   delayqueue::InspectorOptions of_inspector;
   of_inspector.connection = connection;
   CHECK_THROWS_WITH_AS(delayqueue::Consumer(url, "q", ack_all, of_consumer).start(), Contains(text.c_str()), Expected);
@@ -162,9 +160,7 @@ TEST_CASE("permanent mistakes: a port with another protocol is retried, and the 
   const auto check_logged = [](const std::string& url, const std::string& text) {
     CAPTURE(url);
     test::Lines lines;
-    delayqueue::ConsumerOptions consuming;
-    consuming.logger = lines.logger();
-    delayqueue::Consumer consumer(url, "q", ack_all, consuming);
+    delayqueue::Consumer consumer(url, "q", ack_all, with(&delayqueue::ConsumerOptions::logger, lines.logger()));
     CHECK_NOTHROW(consumer.start());
     CHECK(eventually([&] { return consumer.stats().errors >= 2; }));
     CHECK_MESSAGE(test::has(lines.find("queue q, consumer "), text), lines.find(""));
@@ -180,9 +176,7 @@ TEST_CASE("permanent mistakes: without a logger a consumer logs retried errors t
   const std::string url = "unix://" + folder.file("no-server");
   const auto wait_for_it = [&url](const delayqueue::Logger& logger) {
     return stderr_of([&] {
-      delayqueue::ConsumerOptions options;
-      options.logger = logger;
-      delayqueue::Consumer consumer(url, "q", ack_all, options);
+      delayqueue::Consumer consumer(url, "q", ack_all, with(&delayqueue::ConsumerOptions::logger, logger));
       consumer.start();
       CHECK(eventually([&consumer] { return consumer.stats().errors >= 2; }));
     });

@@ -320,8 +320,7 @@ TEST_CASE("possible poison: a thousand harmless ones are handled soon, and in or
   std::vector<std::string> payloads = test::numbers(1000);
   fill_retry(queue, payloads);
   Ledger ledger;
-  ConsumerOptions options;
-  options.concurrency = 4;
+  auto options = with(&ConsumerOptions::concurrency, 4);
   options.poll_interval = options.lease = 60s;
   const auto consumer = queue.consumer(ledger.watch(), options);
   const auto began = Clock::now();

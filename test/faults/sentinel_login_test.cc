@@ -40,8 +40,7 @@ void use(Sentinels& sentinels, const std::string& url, const ConnectionOptions& 
 }
 
 std::string error_with(const std::string& url, const ConnectionOptions& connection) {
-  ProducerOptions options;
-  options.connection = connection;
+  const auto options = with(&ProducerOptions::connection, connection);
   return thrown([&] { Producer(url, fresh_queue(), options).send("x"); });
 }
 
@@ -81,8 +80,7 @@ TEST_CASE("sentinel login: TLS to Sentinels and servers, with separate authoriti
   options.node.arguments = options.sentinel.arguments = tls;
   Sentinels sentinels(options);
 
-  ConnectionOptions connection;
-  connection.tls = {files.ca, files.client.cert, files.client.key, {}};
+  auto connection = with(&ConnectionOptions::tls, {files.ca, files.client.cert, files.client.key, {}});
   use(sentinels, sentinels.url(), connection);
 
   // The Sentinels require a certificate, too; their own options override those of the servers.

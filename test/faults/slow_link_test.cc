@@ -26,11 +26,7 @@ struct SlowLink {
     url = tls ? "rediss://" + proxy.address() : proxy.url();
   }
 
-  ProducerOptions producer_options() const {
-    ProducerOptions options;
-    options.connection = connection;
-    return options;
-  }
+  ProducerOptions producer_options() const { return with(&ProducerOptions::connection, connection); }
 
   const test::Port port;
   PrivateServer server;
@@ -156,9 +152,7 @@ TEST_CASE("slow link: a consumer handles large payloads, and small messages and 
 
 TEST_CASE("slow link: leases are renewed while a large payload takes longer than they last") {
   SlowLink link(false);
-  ProducerOptions sending;
-  sending.max_payload = 2'000'000;
-  Producer producer(link.server.url(), "orders", sending);
+  Producer producer(link.server.url(), "orders", with(&ProducerOptions::max_payload, 2'000'000));
   producer.send("held");
   Ledger ledger;
   test::Lines lines;
@@ -184,8 +178,7 @@ TEST_CASE("slow link: a payload above client-output-buffer-limit becomes a dead 
   SlowLink link(false);
   test::Redis admin(link.server.socket());
   Producer orders(link.server.url(), "orders"), mails(link.server.url(), "mails");
-  SendOptions once;
-  once.retries = 1;
+  const auto once = with(&SendOptions::retries, 1);
   orders.send("before");
   const std::string id = orders.send(kLarge, once).id;
   orders.send_batch({"after-1", "after-2"});
@@ -215,9 +208,7 @@ TEST_CASE("slow link: a payload above client-output-buffer-limit becomes a dead 
 TEST_CASE("slow link: a payload that no connection lives long enough for becomes a dead letter") {
   SlowLink link(false);
   Producer producer(link.server.url(), "orders");
-  SendOptions once;
-  once.retries = 1;
-  producer.send(kLarge, once);
+  producer.send(kLarge, with(&SendOptions::retries, 1));
   Ledger ledger;
   test::Lines lines;
   ConsumerOptions options = consumer_options(link, lines);

@@ -32,8 +32,7 @@ void check_all(const std::string& url, const TlsOptions& tls, const std::vector<
   const auto check = [&](const std::string& text) {
     for (const std::string& part : parts) CHECK(has(text, part));
   };
-  ProducerOptions producing;
-  producing.connection = connection;
+  const auto producing = with(&ProducerOptions::connection, connection);
   InspectorOptions inspecting;
   inspecting.connection = connection;
   Producer producer(url, "orders", producing);

@@ -27,9 +27,7 @@ struct TlsServer {
 
 TEST_CASE("tls: a producer replaces a closed connection, and its caller gets no error") {
   TlsServer tls;
-  ProducerOptions options;
-  options.connection = tls.connection;
-  Producer producer(tls.url(), "orders", options);
+  Producer producer(tls.url(), "orders", with(&ProducerOptions::connection, tls.connection));
   CHECK(producer.send("before").created);
   test::Redis client(tls.server->socket());
   REQUIRE(client.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}).integer >= 1);
@@ -40,9 +38,7 @@ TEST_CASE("tls: a producer replaces a closed connection, and its caller gets no 
 
 TEST_CASE("tls: a consumer continues after its server was restarted") {
   TlsServer tls;
-  ProducerOptions sending;
-  sending.connection = tls.connection;
-  Producer producer(tls.url(), "orders", sending);
+  Producer producer(tls.url(), "orders", with(&ProducerOptions::connection, tls.connection));
   test::Ledger ledger;
   ConsumerOptions options = test::quick();
   options.connection = tls.connection;

@@ -31,10 +31,8 @@ TEST_CASE("Inspector and QueueAdmin: an invalid argument throws with its name an
     options.cursor = cursor;
     return inspector.list(State::dead, options);
   };
-  PurgeOptions old;
-  old.older_than = 1h;
-  PurgeOptions negative;
-  negative.older_than = -1ms;
+  const auto old = with(&PurgeOptions::older_than, 1h);
+  const auto negative = with(&PurgeOptions::older_than, -1ms);
   const std::pair<std::function<void()>, std::string> rows[] = {
       {[&] { return listing(0, ""); }, "limit: 0"},
       {[&] { return listing(1001, ""); }, "limit: 1001"},
@@ -194,8 +192,7 @@ TEST_CASE("find: returns all fields of a message, in each state") {
 
 TEST_CASE("find and list: a message has its headers; damaged ones are told from none") {
   Queue queue;
-  SendOptions options;
-  options.headers = {{"k", std::string("\0\xff", 2)}, {"empty", ""}};
+  const auto options = with(&SendOptions::headers, {{"k", std::string("\0\xff", 2)}, {"empty", ""}});
   const std::string with = queue.send("x", options), without = queue.send("y"), damaged = queue.send("z", options);
   redis().cmd({"HSET", queue.base + ":headers", damaged, "no headers"});
   const auto check = [&](const MessageInfo& message) {
@@ -219,9 +216,7 @@ TEST_CASE("list: a page of a thousand messages has the headers of each") {
     if (i % 3 == 0) messages.back().options.headers.set("n", std::to_string(i));
   }
   queue.producer.send_batch(messages);
-  ListOptions all;
-  all.limit = 1000;
-  const MessagePage page = queue.inspector.list(State::ready, all);
+  const MessagePage page = queue.inspector.list(State::ready, with(&ListOptions::limit, 1000));
   REQUIRE(page.size() == 1000);
   for (const MessageInfo& message : page) {
     const std::string* const n = message.headers.find("n");
@@ -231,8 +226,7 @@ TEST_CASE("list: a page of a thousand messages has the headers of each") {
 
 TEST_CASE("restore: a message keeps its headers in another queue, alive or dead") {
   Queue from, to;
-  SendOptions options;
-  options.headers = {{"content-type", "text/plain"}, {"k", std::string("\0\xff", 2)}};
+  const auto options = with(&SendOptions::headers, {{"content-type", "text/plain"}, {"k", std::string("\0\xff", 2)}});
   const std::string alive = from.send("x", options), dead = from.send(std::string(100'000, 'x'), options);
   CHECK(from.admin.bury({dead}).size() == 1);
   const auto found = from.inspector.find({alive, dead}, 1'000'000);
@@ -382,11 +376,9 @@ TEST_CASE("queues: counts() on an unused name registers no queue, but pause, res
 TEST_CASE("purge: removes all of a state, by age and up to a limit, and leaves nothing stored") {
   Queue queue;
   make_dead_letters(queue, 450);
-  PurgeOptions old;
-  old.older_than = 1h;
+  const auto old = with(&PurgeOptions::older_than, 1h);
   CHECK(queue.admin.purge(State::dead, old) == 0);
-  PurgeOptions few;
-  few.limit = 7;
+  auto few = with(&PurgeOptions::limit, 7);
   CHECK(queue.admin.purge(State::dead, few) == 7);
   CHECK(queue.inspector.list(State::dead).messages.front().payload == "7");  // the oldest were purged
   test::rewind(queue.base, 2h);
@@ -414,9 +406,7 @@ TEST_CASE("purge: an id in a list that is only a hint does not count, and its me
   const std::string moved = queue.send("moved");
   const std::string cancelled = queue.send("cancelled");
   queue.send("ready");
-  RescheduleOptions when;
-  when.delay = 1h;
-  CHECK(queue.producer.reschedule(moved, when) == Moved::moved);
+  CHECK(queue.producer.reschedule(moved, with(&RescheduleOptions::delay, 1h)) == Moved::moved);
   CHECK(queue.producer.cancel(cancelled) == State::ready);
   CHECK(queue.inspector.counts().ready == 3);
   CHECK(queue.admin.purge(State::ready) == 1);

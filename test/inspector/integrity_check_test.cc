@@ -24,8 +24,7 @@ std::string as_text(const CheckReport& report) {
 
 TEST_CASE("check: an invalid option throws; an unused queue is clean, and is not registered") {
   Queue queue;
-  CheckOptions options;
-  options.recheck_after = -1ms;
+  auto options = with(&CheckOptions::recheck_after, -1ms);
   CHECK(thrown([&] { return queue.admin.check(options); }).find("invalid_argument: recheck_after: -1 ms") !=
         std::string::npos);
   options = {};
@@ -62,9 +61,7 @@ TEST_CASE("check: a queue with messages in every state and hints in its lists is
   queue.send("with a TTL", with_ttl);
   for (int i = 0; i < 5000; ++i) queue.send(std::to_string(i));
   CHECK(queue.producer.cancel(queue.send("gone")) == State::ready);
-  RescheduleOptions later;
-  later.delay = 1h;
-  CHECK(queue.producer.reschedule(queue.send("moved"), later) == Moved::moved);
+  CHECK(queue.producer.reschedule(queue.send("moved"), with(&RescheduleOptions::delay, 1h)) == Moved::moved);
   const auto before = queue.kept();
   const CheckReport report = queue.admin.check(at_once(true));
   CHECK_MESSAGE(report.clean(), as_text(report));
@@ -192,8 +189,7 @@ TEST_CASE("check: settings that count as absent are reported, and a repair remov
   const std::string key = queue.base + ":settings";
   redis().cmd(
       {"HSET", key, "generation", "9007199254740992", "partitions", "3", "top", "257", "pause", "9999999999999999"});
-  CheckOptions options;
-  options.recheck_after = 0ms;
+  auto options = with(&CheckOptions::recheck_after, 0ms);
   const CheckReport report = queue.admin.check(options);
   CHECK(report.counts.at(Problem::invalid_setting) == 4);
   CHECK_FALSE(report.clean());
@@ -307,8 +303,7 @@ TEST_CASE("check: reports its progress, lets other calls run, and ends if the ca
 TEST_CASE("check: the callback can also end the wait before the second examination") {
   Queue queue;
   redis().cmd({"SET", queue.base + ":msg:0197f3a4-5b6c-7d8e-9f01-000000000001", "stranded"});
-  CheckOptions options;
-  options.recheck_after = 30s;
+  auto options = with(&CheckOptions::recheck_after, 30s);
   const auto begin = std::chrono::steady_clock::now();
   const auto passed = [&] { return std::chrono::steady_clock::now() - begin; };
   options.progress = [&](std::uint64_t, std::uint64_t) {
@@ -372,8 +367,7 @@ TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs ta
       for (const Sent& one : queue.producer.send_batch(payloads, delayed(milliseconds(sent.size() % 3 * 10)))) {
         sent.insert(one.id);
       }
-      RescheduleOptions later;
-      later.delay = 5ms;
+      const auto later = with(&RescheduleOptions::delay, 5ms);
       static_cast<void>(queue.producer.reschedule(*sent.rbegin(), later));
       static_cast<void>(queue.producer.reschedule(*sent.begin(), later));
       static_cast<void>(queue.producer.cancel(queue.send("cancelled")));

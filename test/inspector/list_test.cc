@@ -11,8 +11,7 @@ struct Walk {
 
 Walk walk(Queue& queue, State state, std::size_t limit) {
   Walk result;
-  ListOptions options;
-  options.limit = limit;
+  auto options = with(&ListOptions::limit, limit);
   for (int pages = 0; pages < 10'000; ++pages) {
     const MessagePage page = queue.inspector.list(state, options);
     for (const MessageInfo& one : page) result.payloads.push_back(one.payload);
@@ -59,8 +58,7 @@ TEST_CASE("list: returns ready messages in the order of delivery, without ids th
   Queue queue;
   const std::vector<Sent> sent = queue.producer.send_batch(numbers(2500));
   std::vector<std::string> expected;
-  RescheduleOptions when;
-  when.delay = 1h;
+  const auto when = with(&RescheduleOptions::delay, 1h);
   for (std::size_t i = 0; i < sent.size(); ++i) {
     if (i >= 600 && i < 1300) {  // several pages of hints only
       CHECK(queue.producer.reschedule(sent[i].id, when) == Moved::moved);
@@ -87,9 +85,7 @@ TEST_CASE("list: returns ready messages in the order of delivery, without ids th
 TEST_CASE("list: sorts pending messages by due time, and unack by the end of lease or backoff") {
   Queue queue;
   for (const int hours : {3, 1, 2}) {
-    SendOptions options;
-    options.delay = std::chrono::hours(hours);
-    queue.send(std::to_string(hours), options);
+    queue.send(std::to_string(hours), delayed(std::chrono::hours(hours)));
   }
   CHECK(walk(queue, State::pending, 2).payloads == std::vector<std::string>{"1", "2", "3"});
   Queue other;
@@ -127,9 +123,7 @@ TEST_CASE("list: bodies are left out on request") {
   SendOptions with_header;
   with_header.headers.set("a", "b");
   queue.producer.send("payload", with_header);
-  ListOptions options;
-  options.bodies = false;
-  const MessagePage page = queue.inspector.list(State::ready, options);
+  const MessagePage page = queue.inspector.list(State::ready, with(&ListOptions::bodies, false));
   REQUIRE(page.size() == 1);
   CHECK(!page.messages[0].size);
   CHECK(page.messages[0].payload.empty());
@@ -205,8 +199,7 @@ TEST_CASE("list: a page of pending, unack or dead begins where the one before en
 TEST_CASE("list: a cursor past the end returns an empty last page") {
   Queue queue;
   queue.producer.send_batch(numbers(3));
-  ListOptions options;
-  options.limit = 2;
+  auto options = with(&ListOptions::limit, 2);
   options.cursor = queue.inspector.list(State::ready, options).next;
   REQUIRE(!options.cursor.empty());
   CHECK(queue.inspector.list(State::ready, options).size() == 1);
@@ -220,13 +213,10 @@ TEST_CASE("list: a cursor of another state and a made-up cursor throw invalid_ar
   Queue queue;
   queue.producer.send_batch(numbers(3));
   const auto error = [&](State state, const std::string& cursor) {
-    ListOptions options;
-    options.cursor = cursor;
+    const auto options = with(&ListOptions::cursor, cursor);
     return thrown([&] { return queue.inspector.list(state, options); });
   };
-  ListOptions first;
-  first.limit = 1;
-  const std::string next = queue.inspector.list(State::ready, first).next;
+  const std::string next = queue.inspector.list(State::ready, with(&ListOptions::limit, 1)).next;
   REQUIRE(!next.empty());
   CHECK(error(State::ready, next) == "nothing");
   for (const State state : {State::pending, State::unack, State::retry, State::dead}) {

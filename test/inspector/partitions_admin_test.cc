@@ -41,9 +41,8 @@ TEST_CASE(
   CHECK(queue.admin.redrive(ids)[2] == Redriven::unknown);
   CHECK(queue.inspector.counts().ready == 5);
   CHECK(woken(queue) == std::set<std::string>{"2", "3", "5", "7"});
-  RescheduleOptions later;
-  later.delay = 1h;
-  CHECK(queue.admin.reschedule({ids[3], ids[4]}, later) == std::vector<Moved>(2, Moved::moved));
+  CHECK(queue.admin.reschedule({ids[3], ids[4]}, with(&RescheduleOptions::delay, 1h)) ==
+        std::vector<Moved>(2, Moved::moved));
   CHECK(queue.admin.release({ids[4], ids[3]}) == std::vector<Released>(2, Released::released));
   CHECK(woken(queue) == std::set<std::string>{"2", "5"});
   CHECK(queue.admin.reschedule({ids[0], ids[1]}, {}) == std::vector<Moved>(2, Moved::moved));
@@ -60,9 +59,7 @@ TEST_CASE("partitions: purge deletes messages of a state in all of them, and up 
   Partitioned queue(4);
   for (unsigned i = 0; i < 40; ++i) queue.to.send(i % 4, "x", 1h);
   for (const unsigned partition : {1U, 3U}) queue.to.send(partition);
-  PurgeOptions some;
-  some.limit = 15;
-  CHECK(queue.admin.purge(State::pending, some) == 15);
+  CHECK(queue.admin.purge(State::pending, with(&PurgeOptions::limit, 15)) == 15);
   CHECK(queue.inspector.counts().pending == 25);
   CHECK(queue.admin.purge(State::pending) == 25);
   CHECK(queue.admin.purge(State::ready) == 2);
@@ -219,8 +216,7 @@ TEST_CASE("partitions: the integrity check finds and repairs damage in each, and
     redis().cmd({"LREM", queue.to.keys(partition).ready, "0", id});
   }
   queue.to.send(2);
-  CheckOptions options;
-  options.recheck_after = 0ms;
+  auto options = with(&CheckOptions::recheck_after, 0ms);
   std::uint64_t last = 0, total = 0;
   bool ascends = true;
   options.progress = [&](std::uint64_t done, std::uint64_t all) {
@@ -250,8 +246,7 @@ TEST_CASE("partitions: the integrity check finds and repairs damage in each, and
 TEST_CASE("partitions: the integrity check examines the others when one cannot be, and is not clean then") {
   Partitioned queue(4);
   redis().cmd({"HSET", queue.to.keys(2).settings, "format", "2"});
-  CheckOptions options;
-  options.recheck_after = 0ms;
+  const auto options = with(&CheckOptions::recheck_after, 0ms);
   // The format is checked once for each connection and object.
   const CheckReport report = QueueAdmin(queue.url, queue.name).check(options);
   REQUIRE(report.errors.size() == 1);
@@ -322,9 +317,8 @@ TEST_CASE("partitions: the integrity check examines those that the layout has lo
   CHECK(queue.check(false).counts ==
         std::map<Problem, std::uint64_t>{{Problem::lost_layout, 1}, {Problem::stranded, 1}});
   redis().cmd({"DEL", queue.to.keys(20).settings});
-  CheckOptions options;
-  options.recheck_after = 0ms;
-  CHECK(queue.admin.check(options).counts.at(Problem::lost_layout) == 1);  // it has set the number
+  CHECK(queue.admin.check(with(&CheckOptions::recheck_after, 0ms)).counts.at(Problem::lost_layout) ==
+        1);  // it has set the number
   CHECK(queue.check(false).counts.count(Problem::lost_layout) == 0);
 }
 

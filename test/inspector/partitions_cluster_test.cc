@@ -184,9 +184,7 @@ TEST_CASE("partitions: while a master is away, only calls that need its partitio
   CHECK(thrown([&] { admin.set_partitions(32); }).find("ConnectionError: ") == 0);
   CHECK(inspector.layout().partitions == 16);
 
-  CheckOptions check;
-  check.recheck_after = 0ms;
-  const CheckReport report = admin.check(check);
+  const CheckReport report = admin.check(with(&CheckOptions::recheck_after, 0ms));
   for (unsigned partition = 0; partition < 16; ++partition) {
     CHECK(report.errors.count(partition) == (of[partition] == &other ? 1 : 0));
   }

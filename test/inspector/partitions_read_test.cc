@@ -196,8 +196,7 @@ TEST_CASE("partitions: the first page of a list has the first messages of all of
   for (const int hours : {1, 2, 3, 4, 5, 6, 7, 8}) {
     queue.to.send(static_cast<unsigned>(hours * 3 % 4), std::to_string(hours), std::chrono::hours(hours));
   }
-  ListOptions five;
-  five.limit = 5;
+  auto five = with(&ListOptions::limit, 5);
   CHECK(payloads_of(queue.inspector.list(State::pending, five)) == "1 2 3 4 5");
   five.merge = false;
   CHECK(payloads_of(queue.inspector.list(State::pending, five)) == "4 8");
@@ -237,9 +236,8 @@ TEST_CASE("partitions: lists go partition by partition with opaque cursors, and 
     const auto partition = static_cast<unsigned>(i % 7 * i % 7);  // some have none
     const std::string id = queue.to.send(partition, payload);
     if (i % 3 == 0) {  // its id stays in the list
-      RescheduleOptions when;
-      when.delay = std::chrono::hours(1 + i);
-      CHECK(queue.admin.reschedule({id}, when).front() == Moved::moved);
+      CHECK(queue.admin.reschedule({id}, with(&RescheduleOptions::delay, std::chrono::hours(1 + i))).front() ==
+            Moved::moved);
       pending.insert(payload);
     } else {
       ready.insert(payload);
@@ -341,13 +339,10 @@ TEST_CASE("partitions: the cursor of a partition that is not there, and one for 
   for (const unsigned partition : {0U, 1U}) queue.to.send(partition, "x", 1h);
   for (const unsigned partition : {0U, 1U}) queue.to.send(partition, "y", 2h);
   const auto error = [](Inspector& inspector, const std::string& cursor) {
-    ListOptions options;
-    options.cursor = cursor;
+    const auto options = with(&ListOptions::cursor, cursor);
     return thrown([&] { return inspector.list(State::pending, options); });
   };
-  ListOptions one;
-  one.limit = 1;
-  const std::string next = queue.inspector.list(State::pending, one).next;
+  const std::string next = queue.inspector.list(State::pending, with(&ListOptions::limit, 1)).next;
   CHECK(error(queue.inspector, next) == "nothing");
   Inspector only(queue.url, queue.name, queue.only(1));
   for (const std::string& cursor :

@@ -11,8 +11,7 @@ constexpr char kUpper[] = "0197F3A4-5B6C-7D8E-9F01-23456789ABCD";
 std::vector<std::string> send_many(Queue& queue, std::size_t count, milliseconds delay = 0ms) {
   std::vector<std::string> payloads, ids;
   for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
-  SendOptions options;
-  options.delay = delay;
+  const auto options = delayed(delay);
   for (const Sent& sent : queue.producer.send_batch(payloads, options)) ids.push_back(sent.id);
   return ids;
 }
@@ -90,9 +89,7 @@ TEST_CASE("by id: results have the order of the ids, for any number of ids, and 
     REQUIRE(answers.size() == mixed.size());
     for (std::size_t i = 0; i < answers.size(); ++i) CHECK(answers[i] == (mixed[i] == kUpper ? unknown : good));
   };
-  RescheduleOptions when;
-  when.delay = 2h;
-  check(admin.reschedule(mixed, when), Moved::moved, Moved::unknown);
+  check(admin.reschedule(mixed, with(&RescheduleOptions::delay, 2h)), Moved::moved, Moved::unknown);
   check(admin.bury(mixed), Buried::buried, Buried::unknown);
   CHECK(inspector.counts().dead == 450);
   check(admin.redrive(mixed), Redriven::redriven, Redriven::unknown);
@@ -138,9 +135,7 @@ TEST_CASE("bury: pending and ready messages become dead letters with the reason,
   brief.ttl = 1h;
   const std::string pending = queue.producer.send("a", brief).id;
   const std::string ready = queue.send("b");
-  BuryOptions why;
-  why.reason = std::string(2000, 'w');
-  CHECK(admin.bury({pending, ready, kId, pending}, why) ==
+  CHECK(admin.bury({pending, ready, kId, pending}, with(&BuryOptions::reason, std::string(2000, 'w'))) ==
         std::vector<Buried>{Buried::buried, Buried::buried, Buried::unknown, Buried::already});
   const auto found = inspector.find(pending);
   REQUIRE(found);
@@ -206,8 +201,7 @@ TEST_CASE("purge by id: removes only messages that are in that state, and a walk
     CAPTURE(to_string(state));
     const std::vector<std::string> ids = send_many(queue, 500);
     if (state == State::dead) CHECK(admin.bury(ids) == std::vector<Buried>(500, Buried::buried));
-    ListOptions options;
-    options.limit = 60;
+    auto options = with(&ListOptions::limit, 60);
     std::vector<std::string> seen, odd;
     do {
       const MessagePage page = inspector.list(state, options);
@@ -245,9 +239,7 @@ TEST_CASE("restore: a queue that is exported and restored elsewhere is the same,
   REQUIRE(ledger.settles(1));
   REQUIRE(consumer->stop());
   const std::string dead = queue.send("dead");
-  BuryOptions why;
-  why.reason = "enough \xff";
-  CHECK(queue.admin.bury({dead}, why).front() == Buried::buried);
+  CHECK(queue.admin.bury({dead}, with(&BuryOptions::reason, "enough \xff")).front() == Buried::buried);
   const std::string ready = queue.send("");
   const std::vector<std::string> ids = {pending, waits, dead, ready};
   std::vector<MessageInfo> entries;

@@ -20,8 +20,7 @@ TEST_CASE("send_async: the future returns what send() returns, and the messages 
   Queue queue;
   std::vector<std::future<Sent>> futures;
   for (const std::string& payload : numbers(5000)) futures.push_back(queue.producer.send_async(payload));
-  ListOptions page;
-  page.limit = 1000;
+  const auto page = with(&ListOptions::limit, 1000);
   std::vector<std::string> ids;
   for (std::future<Sent>& future : futures) {
     const Sent sent = future.get();
@@ -56,11 +55,8 @@ TEST_CASE("send_async: takes the options of send(), and does not send an id that
 
 TEST_CASE("send_async: an invalid argument throws at once") {
   Queue queue;
-  ProducerOptions small;
-  small.max_payload = 4;
-  Producer producer(queue.url, queue.name, small);
-  SendOptions options;
-  options.delay = -1ms;
+  Producer producer(queue.url, queue.name, with(&ProducerOptions::max_payload, 4));
+  auto options = delayed(-1ms);
   CHECK(has(thrown([&] { return producer.send_async("x", options); }), "invalid_argument: delay"));
   options = {};
   options.id = "42";
@@ -131,9 +127,7 @@ TEST_CASE("send_async: blocks while 16 MiB of payloads are in flight") { blocks_
 
 TEST_CASE("send_async: sends a payload that is larger than the limit on payloads in flight") {
   PrivateServer own;
-  ProducerOptions options;
-  options.max_payload = 64 * 1024 * 1024;
-  Producer producer(own.url(), "orders", options);
+  Producer producer(own.url(), "orders", with(&ProducerOptions::max_payload, 64 * 1024 * 1024));
   CHECK(producer.send_async(std::string(20 * 1024 * 1024, 'x')).get().created);
   CHECK(producer.send_async("small").get().created);
 }

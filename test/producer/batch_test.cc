@@ -46,9 +46,7 @@ TEST_CASE("send_batch: takes any range of strings or string views") {
   check(queue.producer.send_batch(set), {"g", "h", "i"});
   const char* const texts[] = {"j", "k", "l"};
   check(queue.producer.send_batch(texts), {"j", "k", "l"});
-  SendOptions later;
-  later.delay = 1h;
-  check(queue.producer.send_batch(texts, later), {"j", "k", "l"});
+  check(queue.producer.send_batch(texts, delayed(1h)), {"j", "k", "l"});
   check(queue.producer.send_batch({"m", "n"}), {"m", "n"});
   check(queue.producer.send_batch(std::list<std::string>()), {});
   CHECK(queue.inspector.counts().ready == 14);
@@ -61,8 +59,7 @@ TEST_CASE("send_batch: keeps the order of the payloads when the server has lost 
   redis().cmd({"SCRIPT", "FLUSH"});
   queue.producer.send_batch(payloads);
   std::vector<std::string> found;
-  ListOptions page;
-  page.limit = 1000;
+  auto page = with(&ListOptions::limit, 1000);
   do {
     const MessagePage some = queue.inspector.list(State::ready, page);
     for (const MessageInfo& message : some) found.push_back(message.payload);
@@ -155,13 +152,11 @@ TEST_CASE("send_batch: 5,000 messages with mixed options and sizes are stored as
 
 TEST_CASE("send_batch: messages with equal due times keep the order of the payloads") {
   Queue queue;
-  SendOptions options;
-  options.at = std::chrono::system_clock::now() + 1h;
-  const std::vector<Sent> sent = queue.producer.send_batch(numbers(600), options);
+  const std::vector<Sent> sent =
+      queue.producer.send_batch(numbers(600), with(&SendOptions::at, std::chrono::system_clock::now() + 1h));
   std::vector<std::string> expected, found;
   for (const Sent& one : sent) expected.push_back(one.id);
-  ListOptions page;
-  page.limit = 1000;
+  const auto page = with(&ListOptions::limit, 1000);
   for (const MessageInfo& one : queue.inspector.list(State::pending, page)) found.push_back(one.id);
   CHECK(found == expected);
 }
@@ -191,8 +186,7 @@ TEST_CASE("send_batch: when messages with ids are sent again, each result says t
 
 TEST_CASE("send_batch: an id that occurs twice in a batch creates one message") {
   Queue queue;
-  SendOptions mine;
-  mine.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  const auto mine = with(&SendOptions::id, "0197f3a4-5b6c-7d8e-9f01-23456789abcd");
   const std::vector<Sent> sent = queue.producer.send_batch(
       {OutgoingMessage{"first", mine}, OutgoingMessage{"x", {}}, OutgoingMessage{"second", mine}});
   REQUIRE(sent.size() == 3);
@@ -210,9 +204,8 @@ TEST_CASE("send_batch: if a later part cannot be sent for lack of random bytes, 
   std::vector<OutgoingMessage> messages(800, {"x", {}});        // as many as are sent at once
   const std::string large(50'000, 'y');
   for (int i = 0; i < 5; ++i) {
-    SendOptions own;
-    own.id = store::new_ids(1).front();
-    messages.push_back({large, own});  // staged: its name needs random bytes
+    messages.push_back(
+        {large, with(&SendOptions::id, store::new_ids(1).front())});  // staged: its name needs random bytes
   }
   const auto transactions = [] { return test::info("commandstats", "cmdstat_multi"); };
   const std::string before = transactions();

@@ -124,11 +124,7 @@ TEST_CASE("busy wait: when another thread has sent, 16 waits sleep again") {
   }
 }
 
-ProducerOptions waiting_busily(microseconds longest) {
-  ProducerOptions options;
-  options.busy_wait = longest;
-  return options;
-}
+ProducerOptions waiting_busily(microseconds longest) { return with(&ProducerOptions::busy_wait, longest); }
 
 // Sends through a proxy that delays, so that no answer arrives within a busy wait.
 class SlowSends {
@@ -365,8 +361,7 @@ TEST_CASE("busy wait: a lost reply is a ConnectionError with the id, and sending
       producer.send("in doubt");
     } catch (const ConnectionError& e) {
       REQUIRE(e.ids().size() == 1);
-      SendOptions again;
-      again.id = e.ids().front();
+      const auto again = with(&SendOptions::id, e.ids().front());
       proxy.hold_replies(false);
       CHECK(!producer.send("in doubt", again).created);
       return true;

@@ -25,8 +25,7 @@ TEST_CASE("send: without a server throws ConnectionError with the id; sending th
     CHECK(has(e.what(), own.socket()));
   }
   REQUIRE(!id.empty());
-  SendOptions again;
-  again.id = id;
+  const auto again = with(&SendOptions::id, id);
   CHECK(has(thrown([&] { queue.producer.send("42", again); }), "ConnectionError: "));
   own.restart();
   CHECK(queue.producer.send("42", again).created);
@@ -86,8 +85,7 @@ TEST_CASE("send: after a lost answer there is one message, even if the send is r
   }
   ::kill(own.pid(), SIGCONT);
   REQUIRE(ids.size() == 1);
-  SendOptions again;
-  again.id = ids.front();
+  const auto again = with(&SendOptions::id, ids.front());
   for (int i = 0; i < 3; ++i) queue.producer.send("once", again);
   const Counts counts = queue.inspector.counts();
   CHECK(counts.ready == 3);
@@ -145,8 +143,7 @@ TEST_CASE("send: a key of a wrong type causes a ReplyError with WRONGTYPE, and n
     Queue queue;
     test::redis().cmd({"SET", queue.base + ":" + key, "in the way"});
     const auto before = queue.kept();
-    SendOptions options;
-    options.delay = delay;
+    const auto options = delayed(delay);
     const std::string error = thrown([&] { queue.producer.send("x", options); });
     CAPTURE(error);
     CHECK(has(error, "ReplyError: "));
@@ -320,9 +317,7 @@ TEST_CASE("events: a Producer reports the ids it created, and ignores exceptions
   Producer producer(queue.url, queue.name, options);
   const Sent one = producer.send("a");
   const std::vector<Sent> two = producer.send_batch(std::vector<std::string>{"b", "c"});
-  SendOptions again;
-  again.id = one.id;
-  CHECK(!producer.send("a", again).created);
+  CHECK(!producer.send("a", with(&SendOptions::id, one.id)).created);
   CHECK(producer.send("d").created);
   REQUIRE(events.size() == 3);
   for (const Event& event : events) CHECK(event.kind == EventKind::sent);

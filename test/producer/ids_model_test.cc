@@ -89,9 +89,7 @@ class IdsPlay {
     if (alive_.insert(result.id).second) known_.push_back(result.id);
   }
   void send_with(const std::string& id) {
-    SendOptions options;
-    options.id = id;
-    sent(id, any(id.empty() ? "sends" : "sends an id").send("x", options));
+    sent(id, any(id.empty() ? "sends" : "sends an id").send("x", with(&SendOptions::id, id)));
   }
 
   // ---- The steps ----
@@ -125,9 +123,7 @@ class IdsPlay {
   void reschedule() {
     const std::string id = known_id();
     if (id.empty()) return;
-    RescheduleOptions now;
-    now.delay = 0ms;
-    const Moved moved = any("reschedules").reschedule(id, now);
+    const Moved moved = any("reschedules").reschedule(id, with(&RescheduleOptions::delay, 0ms));
     log("  " + id);
     demand((moved == Moved::moved) == (alive_.count(id) == 1), "not moved: " + id);
   }

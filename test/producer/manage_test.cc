@@ -11,8 +11,7 @@ class Placed {
 
   explicit Placed(In place) {
     if (place == In::none) return;
-    SendOptions options;
-    options.id = id;
+    auto options = with(&SendOptions::id, id);
     if (place == In::pending) options.delay = 1h;
     queue.producer.send("first life", options);
     if (place == In::pending || place == In::ready) return;
@@ -78,9 +77,7 @@ TEST_CASE("table: cancel returns the state that the message had") {
     if (held) continue;
     CHECK(placed.queue.state(placed.id) == State::unknown);
     if (in == In::garbage || in == In::none) continue;
-    SendOptions options;
-    options.id = placed.id;
-    CHECK(placed.queue.producer.send("second life", options).created);
+    CHECK(placed.queue.producer.send("second life", with(&SendOptions::id, placed.id)).created);
   }
 }
 
@@ -90,9 +87,8 @@ TEST_CASE("table: reschedule moves waiting messages, and refuses held messages a
   for (const In in : kAll) {
     CAPTURE(static_cast<int>(in));
     Placed placed(in);
-    RescheduleOptions when;
-    when.delay = 2h;
-    CHECK(placed.queue.producer.reschedule(placed.id, when) == expected[static_cast<int>(in)]);
+    CHECK(placed.queue.producer.reschedule(placed.id, with(&RescheduleOptions::delay, 2h)) ==
+          expected[static_cast<int>(in)]);
     if (expected[static_cast<int>(in)] != Moved::moved) continue;
     const auto found = placed.queue.inspector.find(placed.id);
     REQUIRE(found);
@@ -171,12 +167,9 @@ TEST_CASE("cancel: a held message may still be acked; if its handler fails it is
 
 TEST_CASE("reschedule: moves a message earlier, later and to now, by a delay or to a time") {
   Queue queue;
-  SendOptions sending;
-  sending.delay = 1h;
-  const std::string id = queue.send("x", sending);
+  const std::string id = queue.send("x", delayed(1h));
   const auto due = [&] { return *queue.inspector.find(id)->at - queue.inspector.counts().now; };
-  RescheduleOptions when;
-  when.delay = 2h;
+  auto when = with(&RescheduleOptions::delay, 2h);
   CHECK(queue.producer.reschedule(id, when) == Moved::moved);
   CHECK(due() > 119min);
   CHECK(due() <= 2h + 1ms);

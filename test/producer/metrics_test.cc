@@ -21,8 +21,7 @@ TEST_CASE("metrics: calls that send are counted with their messages and their du
 
 TEST_CASE("metrics: messages of calls that throw an Error are failures; invalid arguments are not counted") {
   Queue queue;
-  SendOptions options;
-  options.retries = -1;
+  const auto options = with(&SendOptions::retries, -1);
   CHECK_FALSE(thrown([&] { queue.producer.send("x", options); }) == "nothing");
   CHECK(queue.producer.metrics().send_time.count() == 0);
   test::redis().cmd({"SET", queue.base + ":retry:cnt", "something else"});

@@ -76,9 +76,7 @@ TEST_CASE("send: a payload over max_payload throws with both sizes, and nothing 
   CHECK(has(thrown([&] { queue.producer.send_batch({"small", full + "x"}); }), "payload: 1048577"));
   CHECK(queue.kept() == before);
 
-  ProducerOptions none;
-  none.max_payload = 0;
-  Producer strict(queue.url, queue.name, none);
+  Producer strict(queue.url, queue.name, with(&ProducerOptions::max_payload, 0));
   CHECK(strict.send("").created);
   CHECK(has(thrown([&] { strict.send("x"); }), "payload: 1 bytes"));
 }
@@ -99,8 +97,7 @@ TEST_CASE("send: a payload may be empty, and may contain all byte values") {
 
 TEST_CASE("send: a payload of 8 MiB arrives unchanged when max_payload allows it") {
   Queue queue;
-  ProducerOptions options;
-  options.max_payload = 8 * 1024 * 1024;
+  const auto options = with(&ProducerOptions::max_payload, 8 * 1024 * 1024);
   Producer producer(queue.url, queue.name, options);
   std::string payload(options.max_payload, '\0');
   for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<char>(i * 31 + i / 251);
@@ -166,26 +163,20 @@ TEST_CASE("send: a time is rounded up to a millisecond, and a past time is due n
   for (const auto& row : rows) {
     const auto [offset, expected] = row;
     CAPTURE(row.first.count());
-    SendOptions options;
-    options.at = base + offset;
-    const auto found = queue.inspector.find(queue.send("x", options));
+    const auto found = queue.inspector.find(queue.send("x", with(&SendOptions::at, base + offset)));
     REQUIRE(found);
     CHECK(found->at == base + expected);
   }
   for (const auto at : {system_clock::time_point(), system_clock::now() - 1h, system_clock::now() - 1s}) {
-    SendOptions past;
-    past.at = at;
+    const auto past = with(&SendOptions::at, at);
     CHECK(queue.state(queue.send("past", past)) == State::ready);
   }
 }
 
 TEST_CASE("send: the retries of the call win over those of the Producer") {
   Queue queue;
-  ProducerOptions options;
-  options.retries = 7;
-  Producer producer(queue.url, queue.name, options);
-  SendOptions own;
-  own.retries = 0;
+  Producer producer(queue.url, queue.name, with(&ProducerOptions::retries, 7));
+  const auto own = with(&SendOptions::retries, 0);
   CHECK(queue.inspector.find(producer.send("x").id)->retries == 7);
   CHECK(queue.inspector.find(producer.send("x", own).id)->retries == 0);
   CHECK(queue.inspector.find(queue.producer.send("x").id)->retries == 3);
@@ -202,8 +193,7 @@ TEST_CASE("send: a TTL counts from the due time, belongs to one message, and mov
   CHECK(left(id) > 65 * 60'000);
   CHECK(left(id) <= 70 * 60'000 + 1);
   CHECK(left(forever) == -1);
-  RescheduleOptions when;
-  when.delay = 3h;
+  auto when = with(&RescheduleOptions::delay, 3h);
   CHECK(queue.producer.reschedule(id, when) == Moved::moved);
   CHECK(left(id) > 185 * 60'000);
   CHECK(left(id) <= 190 * 60'000 + 2);

@@ -26,11 +26,7 @@ std::size_t left_staged(const Queue& queue, Redis& on) {
   return names.size();
 }
 
-bool is_clean(Queue& queue) {
-  CheckOptions options;
-  options.recheck_after = 0ms;
-  return queue.admin.check(options).clean();
-}
+bool is_clean(Queue& queue) { return queue.admin.check(with(&CheckOptions::recheck_after, 0ms)).clean(); }
 
 TEST_CASE("large payloads: no send passes them through Lua, be it the first of a connection or with a caller's id") {
   World world;
@@ -38,8 +34,7 @@ TEST_CASE("large payloads: no send passes them through Lua, be it the first of a
   const auto through_lua = [&] { return test::info("commandstats", "cmdstat_mset", world.admin); };
   const Sent sent = queue.producer.send(kLarge);
   CHECK(sent.created);
-  SendOptions own;
-  own.id = store::new_ids(1).front();
+  auto own = with(&SendOptions::id, store::new_ids(1).front());
   CHECK(queue.producer.send(kLarge, own).created);
   CHECK_FALSE(queue.producer.send(kLarge, own).created);
   CHECK(queue.producer.send_batch(std::vector<std::string>(500, kLarge)).size() == 500);
@@ -54,16 +49,12 @@ TEST_CASE("large payloads: no send passes them through Lua, be it the first of a
 
 TEST_CASE("large payloads: they arrive as they were sent, byte for byte, and expire with their TTL") {
   Queue queue;
-  ProducerOptions options;
-  options.max_payload = 4 * 1024 * 1024;
-  Producer producer(queue.url, queue.name, options);
+  Producer producer(queue.url, queue.name, with(&ProducerOptions::max_payload, 4 * 1024 * 1024));
   std::string payload(3 * 1024 * 1024, 'x');
   for (std::size_t i = 0; i < payload.size(); i += 7) payload[i] = static_cast<char>(i);
   const std::string lines = std::string(kLarge) + "\r\n" + std::string(3, '\0') + "$5\r\n";
-  SendOptions expires;
-  expires.ttl = 1h;
-  const std::vector<Sent> sent =
-      producer.send_batch({OutgoingMessage{payload, {}}, OutgoingMessage{lines, expires}, OutgoingMessage{"x", {}}});
+  const std::vector<Sent> sent = producer.send_batch(
+      {OutgoingMessage{payload, {}}, OutgoingMessage{lines, with(&SendOptions::ttl, 1h)}, OutgoingMessage{"x", {}}});
   CHECK((queue.inspector.find(sent[0].id)->payload == payload));
   CHECK((queue.inspector.find(sent[1].id)->payload == lines));
   CHECK(test::redis().cmd({"PTTL", queue.base + ":msg:" + sent[0].id}) == -1);
@@ -136,8 +127,7 @@ TEST_CASE("large payloads: two sends with one id and different payloads make one
   Queue queue(world.url());
   Producer other(world.url(), queue.name);
   for (int i = 0; i < 50; ++i) {
-    SendOptions own;
-    own.id = store::new_ids(1).front();
+    const auto own = with(&SendOptions::id, store::new_ids(1).front());
     const std::string mine(20'000, 'm'), yours(30'000, 'y');
     auto first = other.send_async(yours, own);
     const bool created = queue.producer.send(mine, own).created;
@@ -186,8 +176,7 @@ TEST_CASE("large payloads: a key of a wrong type causes a ReplyError with WRONGT
     const auto before = queue.kept();
     for (const milliseconds delay : {0ms, 3'600'000ms}) {
       for (const bool own_id : {true, false}) {
-        SendOptions options;
-        options.delay = delay;
+        auto options = delayed(delay);
         if (own_id) options.id = store::new_ids(1).front();
         CHECK(has(thrown([&] { queue.producer.send(kLarge, options); }), "WRONGTYPE"));
         CHECK((left_staged(queue, test::redis()) > 0));

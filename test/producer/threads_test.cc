@@ -96,11 +96,7 @@ TEST_CASE("Producer: when threads send the same id at the same time, one of them
   FaultProxy proxy(own.socket());
   Queue queue(proxy.url());
   const auto id_of = [](std::size_t i) { return "0197f3a4-5b6c-7d8e-9f01-0123456789" + std::to_string(10 + i); };
-  const auto options_of = [&](std::size_t i) {
-    SendOptions options;
-    options.id = id_of(i % 2 == 0 ? 0 : i);
-    return options;
-  };
+  const auto options_of = [&](std::size_t i) { return with(&SendOptions::id, id_of(i % 2 == 0 ? 0 : i)); };
   const auto outcomes = send_together(queue.producer, proxy, kThreads, options_of, [&] { proxy.hold_replies(false); });
   std::size_t created = 0;
   for (std::size_t i = 0; i < kThreads; ++i) {
@@ -215,9 +211,7 @@ TEST_CASE("Producer: missing durability fails all threads that shared the round 
   PrivateServer own;
   FaultProxy proxy(own.socket());
   Queue queue(own.url());
-  ProducerOptions options;
-  options.durability = Durability::replicas(1, 20ms);
-  Producer producer(proxy.url(), queue.name, options);
+  Producer producer(proxy.url(), queue.name, with(&ProducerOptions::durability, Durability::replicas(1, 20ms)));
   CHECK(test::thrown([&] { producer.send("warm"); }).find("only 0 of 1") != std::string::npos);
   std::atomic<std::size_t> failed{0};
   std::vector<std::thread> senders;
@@ -259,9 +253,7 @@ std::map<std::string, std::size_t> during_batch(const std::vector<std::string>& 
     Redis client;
     while (!over && !begun) begun = client.cmd({"ZCARD", queue.base + ":pending"}).integer > 0;
   });
-  SendOptions later;
-  later.delay = 1h;
-  const std::vector<Sent> sent = queue.producer.send_batch(payloads, later);
+  const std::vector<Sent> sent = queue.producer.send_batch(payloads, delayed(1h));
   over = true;
   for (std::thread& thread : threads) thread.join();
   CHECK(sent.size() == kBatch);

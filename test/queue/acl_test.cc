@@ -71,16 +71,13 @@ void must(bool worked) {
 
 void produce(Guarded& guarded, const std::string& user, const QueueOptions& queue = {}) {
   Seeds seeds(guarded);
-  ProducerOptions options;
-  options.queue = queue;
-  Producer producer(guarded.url(user), "orders", options);
+  Producer producer(guarded.url(user), "orders", with(&ProducerOptions::queue, queue));
   SendOptions later;
   later.delay = 1h;
   later.ttl = 1h;
   later.headers = {{"k", "v"}};
   const std::string id = producer.send("x", later).id;
-  RescheduleOptions when;
-  when.delay = 2h;
+  auto when = with(&RescheduleOptions::delay, 2h);
   must(producer.reschedule(id, when) == Moved::moved);
   when.delay = 0ms;
   must(producer.reschedule(id, when) == Moved::moved);
@@ -91,9 +88,7 @@ void produce(Guarded& guarded, const std::string& user, const QueueOptions& queu
   must(producer.send("x", later).created);
   later.id = store::new_ids(1).front();
   must(producer.send(std::string(100'000, 'x'), later).created);
-  SendOptions for_ever;
-  for_ever.id = store::new_ids(1).front();
-  must(producer.send(std::string(100'000, 'x'), for_ever).created);
+  must(producer.send(std::string(100'000, 'x'), with(&SendOptions::id, store::new_ids(1).front())).created);
   must(producer.send_batch({"a", "b"}).size() == 2);
   must(producer.send(std::string(100'000, 'x')).created);
   must(producer.reschedule(seeds.retry("y"), when) == Moved::moved);
@@ -157,9 +152,8 @@ void consume(Guarded& guarded, const std::string& user) {
 
 void admin_by_id(Guarded& guarded, Seeds& seeds, Inspector& inspector, QueueAdmin& admin) {
   const std::string waits = seeds.send("x", 1h);
-  RescheduleOptions when;
-  when.delay = 2h;
-  must(admin.reschedule({waits, seeds.retry("y")}, when) == std::vector<Moved>(2, Moved::moved));
+  must(admin.reschedule({waits, seeds.retry("y")}, with(&RescheduleOptions::delay, 2h)) ==
+       std::vector<Moved>(2, Moved::moved));
   must(admin.extend({seeds.unack("x", 1000.0000005)}, 1h, HeldMessages::force).front() == Extended::extended);
   must(admin.bury({waits, seeds.send("x")}) == std::vector<Buried>(2, Buried::buried));
   const MessageInfo entry = *inspector.find(waits);
@@ -343,8 +337,7 @@ TEST_CASE("ACL: with the scripts of a version before the registry a consumer war
 TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues work") {
   Guarded guarded;
   guarded.allow(documented_rules().optional);
-  ProducerOptions producing;
-  producing.report_events = true;
+  auto producing = with(&ProducerOptions::report_events, true);
   producing.queue.go.remove_from_lists = true;
   ConsumerOptions consuming;
   consuming.concurrency = 1;

@@ -35,11 +35,7 @@ std::vector<std::string> ids(const std::string& name, Redis& on = test::redis())
   return found;
 }
 
-ConnectionOptions connection_named(const std::string& name) {
-  ConnectionOptions options;
-  options.client_name = name;
-  return options;
-}
+ConnectionOptions connection_named(const std::string& name) { return with(&ConnectionOptions::client_name, name); }
 
 // A Producer whose connection has this name.
 Producer producer_of(const std::string& queue, const std::string& name, const Durability& durability = {}) {

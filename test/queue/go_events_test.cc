@@ -78,9 +78,7 @@ TEST_CASE("channel: text that is no event is ignored") {
 TEST_CASE("next_event: returns the events of a Producer and a Consumer, with the right counts for each kind") {
   Queue queue;
   CHECK(!queue.inspector.next_event(0ms));  // subscribes
-  ProducerOptions producing;
-  producing.report_events = true;
-  Producer producer(queue.url, queue.name, producing);
+  Producer producer(queue.url, queue.name, with(&ProducerOptions::report_events, true));
   SendOptions sending;
   sending.delay = 10ms;
   sending.retries = 1;
@@ -110,11 +108,8 @@ TEST_CASE("next_event: returns the events of a Producer and a Consumer, with the
 TEST_CASE("next_event: a send whose id exists is not reported, and without report_events nothing is") {
   Queue queue;
   CHECK(!queue.inspector.next_event(0ms));
-  ProducerOptions producing;
-  producing.report_events = true;
-  Producer loud(queue.url, queue.name, producing);
-  SendOptions mine;
-  mine.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  Producer loud(queue.url, queue.name, with(&ProducerOptions::report_events, true));
+  const auto mine = with(&SendOptions::id, "0197f3a4-5b6c-7d8e-9f01-23456789abcd");
   loud.send("x", mine);
   loud.send("x", mine);
   queue.send("quiet");

@@ -39,8 +39,7 @@ TEST_CASE("ids: new_id makes UUIDs of version 7 that differ, in any thread") {
 TEST_CASE("ids: a message that is sent twice with its id exists once, with the id of a name and with a new one") {
   test::Queue queue;
   for (const std::string& id : {new_id(), id_from_name(queue.name)}) {
-    SendOptions options;
-    options.id = id;
+    const auto options = with(&SendOptions::id, id);
     CHECK(queue.producer.send("x", options).created);
     const Sent again = queue.producer.send("x", options);
     CHECK_FALSE(again.created);

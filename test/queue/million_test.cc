@@ -37,8 +37,7 @@ TEST_CASE("with a million pending and due messages, counts, cancel and a consume
   test::Queue queue(own.url());
   Redis client(own.socket());
   std::vector<std::string> some;  // every hundredth id
-  SendOptions later;
-  later.delay = 1h;
+  const auto later = delayed(1h);
   for (std::size_t sent = 0; sent < kMillion; sent += 50'000) {
     const auto batch = queue.producer.send_batch(std::vector<std::string>(50'000, "x"), later);
     for (std::size_t i = 0; i < batch.size(); i += 100) some.push_back(batch[i].id);
@@ -55,8 +54,7 @@ TEST_CASE("with a million pending and due messages, counts, cancel and a consume
       if (queue.inspector.find(some[next])->state != State::pending) ++wrong;
       if (i % 2 == 0 && queue.producer.cancel(some[next]) != State::pending) ++wrong;
       if (i % 2 == 0) ++cancelled;
-      RescheduleOptions when;
-      when.delay = 2h;
+      const auto when = with(&RescheduleOptions::delay, 2h);
       if (i % 2 == 1 && queue.producer.reschedule(some[next], when) != Moved::moved) ++wrong;
       if (i % 50 == 0 && queue.inspector.list(State::pending).size() != 20) ++wrong;
     }
@@ -65,9 +63,7 @@ TEST_CASE("with a million pending and due messages, counts, cancel and a consume
 
   std::size_t purged = 0;
   CHECK(bounded(client, "purge", 8, [&] {
-    PurgeOptions limited;
-    limited.limit = 20'000;
-    purged += queue.admin.purge(State::pending, limited);
+    purged += queue.admin.purge(State::pending, with(&PurgeOptions::limit, 20'000));
     if (purged % 20'000 != 0) ++wrong;
   }));
   CHECK(wrong == 0);

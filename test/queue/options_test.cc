@@ -334,8 +334,7 @@ TEST_CASE("backoff: jitter shortens the delay by a random part up to its limit")
 
 TEST_CASE("backoff: any function of the number of the failed delivery is one") {
   const auto squared = [](int attempt) { return milliseconds(attempt * attempt); };
-  ConsumerOptions options;
-  options.backoff = squared;
+  auto options = with(&ConsumerOptions::backoff, squared);
   CHECK(options.backoff(3) == 9ms);
   options.backoff = Backoff::fixed(5ms);
   CHECK(options.backoff(3) == 5ms);

@@ -117,8 +117,7 @@ TEST_CASE("risks: each is returned by server(), and logged once per process by a
     CHECK(lines.count(Severity::warning, found[0]) == 1);
 
     if (provoked.kind == RiskKind::replica) continue;  // a replica refuses sends
-    ProducerOptions options;
-    options.logger = lines.logger();
+    const auto options = with(&ProducerOptions::logger, lines.logger());
     Producer(own.url(), queue.name, options).send("x");
     CHECK(lines.count(Severity::warning, found[0]) == 1);
     PrivateServer other;  // the same text for another server is another warning
@@ -228,8 +227,7 @@ TEST_CASE("risks: a risk that several objects find at the same time is logged on
   Redis client(own.socket());
   set_config(client, "appendfsync", "no");
   Lines lines;
-  ProducerOptions options;
-  options.logger = lines.logger();
+  const auto options = with(&ProducerOptions::logger, lines.logger());
   std::vector<std::thread> threads;
   for (int i = 0; i < 16; ++i) threads.emplace_back([&] { Producer(own.url(), "q", options).send("x"); });
   for (std::thread& thread : threads) thread.join();
@@ -243,9 +241,7 @@ TEST_CASE("risks: a producer that only cancels or reschedules warns, too") {
     Redis client(own.socket());
     set_config(client, "appendfsync", "no");
     Lines lines;
-    ProducerOptions options;
-    options.logger = lines.logger();
-    Producer producer(own.url(), "q", options);
+    Producer producer(own.url(), "q", with(&ProducerOptions::logger, lines.logger()));
     if (cancels) {
       CHECK(producer.cancel(id) == State::unknown);
     } else {

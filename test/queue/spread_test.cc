@@ -53,9 +53,7 @@ class QueueLoad {
   void handle(std::size_t messages) {
     std::vector<Subscription> subscriptions;
     for (const std::string& queue : queues_) subscriptions.push_back({queue, Handler(test::ack_all)});
-    ConsumerOptions options;
-    options.concurrency = 8;
-    Consumer consumer(cluster_.url(), std::move(subscriptions), options);
+    Consumer consumer(cluster_.url(), std::move(subscriptions), with(&ConsumerOptions::concurrency, 8));
     consumer.start();
     CHECK(test::eventually([&] { return consumer.stats().acked == messages; }, test::kPatience));
     CHECK(consumer.stop(test::kPatience));

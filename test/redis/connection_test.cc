@@ -196,9 +196,8 @@ TEST_CASE("connection: answers come in the order of the requests; errors are ans
 }
 
 TEST_CASE("connection: requests and answers of many megabytes arrive complete") {
-  ConnectionOptions patient;
-  patient.command_timeout = std::chrono::minutes(1);
-  const auto link = std::make_unique<Connection>(address_of(), Login(), patient);
+  const auto link = std::make_unique<Connection>(address_of(), Login(),
+                                                 with(&ConnectionOptions::command_timeout, std::chrono::minutes(1)));
   std::string big(30'000'000, '\0');
   for (std::size_t i = 0; i < big.size(); ++i) big[i] = static_cast<char>(i * 7);
   const auto reply = answer_to(*link, {"ECHO", big});

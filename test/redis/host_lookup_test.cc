@@ -16,15 +16,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kBound{8};
 
 ConnectionOptions quick(milliseconds connect_timeout = 200ms) {
-  ConnectionOptions options;
-  options.connect_timeout = connect_timeout;
-  return options;
+  return with(&ConnectionOptions::connect_timeout, connect_timeout);
 }
 
 Producer producer(const std::string& url, milliseconds connect_timeout = 200ms) {
-  ProducerOptions options;
-  options.connection = quick(connect_timeout);
-  return Producer(url, "q", options);
+  return Producer(url, "q", with(&ProducerOptions::connection, quick(connect_timeout)));
 }
 
 // The text of the ConnectionError of a send, which must come in time.

@@ -121,9 +121,7 @@ TEST_CASE("escaped output: export and import keep every byte, and the exported l
   const auto ids = test::send("from", payloads);
   const Ran out = expect(run({"export", "from"}), 0);
   CHECK(unsafe_in(out.out) == "");
-  DqctlOptions options;
-  options.input = out.out;
-  CHECK(run({"import", "to", "-"}, options).code == 0);
+  CHECK(run({"import", "to", "-"}, with(&DqctlOptions::input, out.out)).code == 0);
   delayqueue::Inspector to(test::server().url(), "to");
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto found = to.find(ids[i]);

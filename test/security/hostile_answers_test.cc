@@ -66,8 +66,7 @@ struct Texts {
 
 Texts all_classes(const std::string& url) {
   Texts texts;
-  ProducerOptions producing;
-  producing.connection = brief();
+  auto producing = with(&ProducerOptions::connection, brief());
   std::mutex mutex;
   producing.logger = [&](const LogEntry& entry) { check_entry(entry); };
   Producer producer(url, "q", producing);

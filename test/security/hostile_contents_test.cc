@@ -94,8 +94,7 @@ TEST_CASE("hostile contents: a score that is no time is shown as the nearest tim
   for (const char* score : {"inf", "1e300", "9223372036854775807"}) {
     CAPTURE(std::string(score));
     Victim victim;
-    SendOptions later;
-    later.delay = 1h;
+    const auto later = delayed(1h);
     const std::string id = victim.producer.send("later", later).id;
     const std::string other = victim.producer.send("now").id;
     redis().cmd({"ZADD", victim.keys.pending, score, id});
@@ -123,8 +122,7 @@ TEST_CASE("hostile contents: a score that is no time is shown as the nearest tim
 
 TEST_CASE("hostile contents: a score below 1970 is shown as 1970") {
   Victim victim;
-  SendOptions later;
-  later.delay = 1h;
+  const auto later = delayed(1h);
   const std::string id = victim.producer.send("later", later).id;
   redis().cmd({"ZADD", victim.keys.pending, "-inf", id});
   CHECK(victim.inspector.find(id)->at == system_clock::time_point());
@@ -208,8 +206,7 @@ TEST_CASE("hostile contents: no value or type of the key watch delays every deli
     Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return ack(); }), options);
     consumer.start();
     for (int i = 1; i <= 3; ++i) {
-      SendOptions soon;
-      soon.delay = 300ms;
+      const auto soon = delayed(300ms);
       victim.producer.send("soon", soon);
       const auto count = static_cast<std::size_t>(i);
       CHECK(eventually([&] { return ledger.size() >= count; }, 10s));  // the next poll would be after 20 s

@@ -161,8 +161,7 @@ TEST_CASE("files: a line without an end takes bounded memory and is refused with
 
 TEST_CASE("files: a payload from stdin is read no further than the largest size of a message") {
   test::empty_server();
-  DqctlOptions options;
-  options.input = std::string(3 << 20, 'x');
+  auto options = with(&DqctlOptions::input, std::string(3 << 20, 'x'));
   expect(run({"send", "q", "-"}, options), 2, {err_has("1,048,576 bytes")});
   options.input = std::string(1 << 20, 'x');
   CHECK(run({"send", "q", "-"}, options).code == 0);

@@ -37,8 +37,7 @@ const std::vector<Call>& calls() {
       {"list",
        [](Clients& clients) {
          for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
-           delayqueue::ListOptions options;
-           options.limit = 2;
+           auto options = with(&delayqueue::ListOptions::limit, 2);
            do {
              const auto page = clients.inspector.list(state, options);
              options.cursor = page.next;
@@ -58,16 +57,14 @@ const std::vector<Call>& calls() {
       {"server", [](Clients& clients) { static_cast<void>(clients.inspector.server()); }},
       {"check",
        [](Clients& clients) {
-         delayqueue::CheckOptions options;
-         options.recheck_after = 0ms;
+         const auto options = with(&delayqueue::CheckOptions::recheck_after, 0ms);
          for (const auto& finding : clients.admin.check(options).findings) {
            CHECK_FALSE(test::is_unsafe(finding.description + finding.repair));
          }
        }},
       {"send",
        [](Clients& clients) {
-         delayqueue::SendOptions later;
-         later.delay = 1h;
+         const auto later = delayed(1h);
          clients.producer.send("sent for later", later);
        }},
       {"send again",
@@ -84,24 +81,21 @@ const std::vector<Call>& calls() {
        [](Clients& clients) { static_cast<void>(clients.admin.extend(test::all_ids(), 1s, HeldMessages::force)); }},
       {"reschedule",
        [](Clients& clients) {
-         delayqueue::RescheduleOptions when;
-         when.delay = 1h;
          static_cast<void>(clients.admin.reschedule(
-             {test::spoiled_id("pending"), test::spoiled_id("ready"), test::spoiled_id("retry")}, when));
+             {test::spoiled_id("pending"), test::spoiled_id("ready"), test::spoiled_id("retry")},
+             with(&delayqueue::RescheduleOptions::delay, 1h)));
        }},
       {"reschedule one",
        [](Clients& clients) {
-         delayqueue::RescheduleOptions when;
-         when.delay = 2h;
-         static_cast<void>(clients.producer.reschedule(test::spoiled_id("pending"), when));
+         static_cast<void>(
+             clients.producer.reschedule(test::spoiled_id("pending"), with(&delayqueue::RescheduleOptions::delay, 2h)));
        }},
       {"release",
        [](Clients& clients) { static_cast<void>(clients.admin.release(test::all_ids(), HeldMessages::force)); }},
       {"bury",
        [](Clients& clients) {
-         delayqueue::BuryOptions options;
-         options.held = HeldMessages::force;
-         static_cast<void>(clients.admin.bury({test::spoiled_id("unack"), test::spoiled_id("pending")}, options));
+         static_cast<void>(clients.admin.bury({test::spoiled_id("unack"), test::spoiled_id("pending")},
+                                              with(&delayqueue::BuryOptions::held, HeldMessages::force)));
        }},
       {"redrive", [](Clients& clients) { static_cast<void>(clients.admin.redrive(test::all_ids())); }},
       {"cancel", [](Clients& clients) { static_cast<void>(clients.producer.cancel(test::spoiled_id("retry"))); }},

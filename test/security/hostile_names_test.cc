@@ -101,8 +101,9 @@ TEST_CASE("names: send, work, import and partitions --set refuse a name that no 
   test::empty_server();
   for (const std::string& name : {std::string("two\nlines"), std::string("raw\xff"), std::string(256, 'n')}) {
     CAPTURE(name);
-    DqctlOptions options;
-    options.input = R"({"id":"0197f3a4-5b6c-7d8e-9f01-23456789abcd","state":"ready","retries":1,"payload":"x"})";
+    const auto options =
+        with(&DqctlOptions::input,
+             R"({"id":"0197f3a4-5b6c-7d8e-9f01-23456789abcd","state":"ready","retries":1,"payload":"x"})");
     for (const Strings& arguments :
          {Strings{"send", "--", name, "x"}, Strings{"work", "--exec", "true", "--", name},
           Strings{"import", "--", name, "-"}, Strings{"partitions", "--set", "2", "--create", "--", name}}) {
@@ -127,9 +128,7 @@ TEST_CASE("names: a queue whose name is refused now is read, exported to another
     CHECK(run({"doctor", "--", name}).code == 0);
     CHECK(run({"stuck", "--", name}).code == 0);
     const Ran exported = expect(run({"export", "--", name}), 0);
-    DqctlOptions input;
-    input.input = exported.out;
-    CHECK(run({"import", "good", "-"}, input).code == 0);
+    CHECK(run({"import", "good", "-"}, with(&DqctlOptions::input, exported.out)).code == 0);
     CHECK(run({"purge", "--all", "--state", "ready", "--yes", "--", name}).code == 0);
     CHECK(run({"forget", "--", name}).code == 0);
     CHECK_FALSE(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:" + name}).integer != 0);

@@ -121,9 +121,7 @@ TEST_CASE("json: a server that dies in the middle of a list leaves a valid docum
   delayqueue::PrivateServer server;
   delayqueue::Producer producer(server.url(), "q");
   std::vector<std::string> payloads(3000, std::string(2000, 'x'));
-  delayqueue::SendOptions later;
-  later.delay = std::chrono::hours(1);
-  producer.send_batch(payloads, later);
+  producer.send_batch(payloads, delayed(std::chrono::hours(1)));
   DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = server.url();
   // --match fetches whole payloads, in pages of 64. dqctl blocks on the full pipe until the test has killed the server.

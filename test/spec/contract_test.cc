@@ -14,9 +14,7 @@ struct Late {
     ConsumerOptions options = quick();
     options.lease = 1s;  // long enough to pause the queue first
     options.processing_timeout = 30ms;
-    SendOptions sending;
-    sending.retries = retries;
-    id = queue.send("x", sending);
+    id = queue.send("x", with(&SendOptions::retries, retries));
     consumer = queue.consumer(ledger.watch([this, verdict](const Message&) {
       gate.pass();
       return verdict;
@@ -64,9 +62,7 @@ TEST_CASE("late nack: changes nothing") {
 TEST_CASE("late ack: is stale after the message was rescheduled, redriven, or cancelled and sent again") {
   {
     Late late(3);
-    RescheduleOptions when;
-    when.delay = 1h;
-    REQUIRE(late.queue.producer.reschedule(late.id, when) == Moved::moved);
+    REQUIRE(late.queue.producer.reschedule(late.id, with(&RescheduleOptions::delay, 1h)) == Moved::moved);
     CHECK(late.end().stale == 1);
     CHECK(late.queue.state(late.id) == State::pending);
   }
@@ -103,9 +99,7 @@ TEST_CASE("lists are hints: a message that is cancelled and sent again many time
 TEST_CASE("lists are hints: a message rescheduled out of ready is not delivered before its new time") {
   Queue queue;
   const std::string id = queue.send("x");
-  RescheduleOptions when;
-  when.delay = 1h;
-  REQUIRE(queue.producer.reschedule(id, when) == Moved::moved);
+  REQUIRE(queue.producer.reschedule(id, with(&RescheduleOptions::delay, 1h)) == Moved::moved);
   queue.send("after it in the list");
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
@@ -120,9 +114,7 @@ TEST_CASE("lists are hints: a message rescheduled out of ready is not delivered 
 
 TEST_CASE("redrive: a dead letter gets new retries, and is dead again after them") {
   Queue queue;
-  SendOptions once;
-  once.retries = 0;
-  const std::string id = queue.send("x", once);
+  const std::string id = queue.send("x", with(&SendOptions::retries, 0));
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack("no"); }));
   consumer->start();
@@ -146,9 +138,7 @@ TEST_CASE("send: an id can be sent again after its ack") {
 
 TEST_CASE("TTL: a snooze extends it") {
   Queue queue;
-  SendOptions mortal;
-  mortal.ttl = 10min;
-  const std::string id = queue.send("x", mortal);
+  const std::string id = queue.send("x", with(&SendOptions::ttl, 10min));
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) { return snooze(2h); }));
   consumer->start();
@@ -231,9 +221,7 @@ TEST_CASE("QueueOptions: remove_from_lists removes cancelled and rescheduled ids
   Producer producer(queue.url, queue.name, options);
   const std::vector<Sent> sent = producer.send_batch(std::vector<std::string>(3, "x"));
   CHECK(producer.cancel(sent[0].id) == State::ready);
-  RescheduleOptions when;
-  when.delay = 1h;
-  CHECK(producer.reschedule(sent[1].id, when) == Moved::moved);
+  CHECK(producer.reschedule(sent[1].id, with(&RescheduleOptions::delay, 1h)) == Moved::moved);
   CHECK(redis().cmd({"LRANGE", queue.base + ":ready", "0", "-1"}) == std::vector<std::string>{sent[2].id});
 }
 

@@ -50,6 +50,7 @@
 #include "support/ledger.h"
 #include "support/server.h"
 #include "support/text.h"
+#include "support/with.h"
 
 using namespace std::chrono_literals;  // NOLINT(google-global-names-in-headers)
 using test::ack_all;
@@ -68,3 +69,4 @@ using test::Queue;
 using test::quick;
 using test::Redis;
 using test::thrown;
+using test::with;
