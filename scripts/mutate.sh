@@ -56,7 +56,7 @@ verdict() {
     by=pipelines
   elif [[ $script == lib/producer/* ]]; then
     by=producer
-  elif [[ $script =~ ^lib/consumer/(plan|prefetcher|body_fetcher|answer_times|prefetch_size|consumer_loop|round_trip|lane)\. ]]; then
+  elif [[ $script =~ ^lib/consumer/(plan|intake|consumer_loop|round_trip|lane)\. ]]; then
     by=takes
   elif model; then
     by=others

@@ -8,7 +8,7 @@
 #include "consumer/lane_server.h"
 #include "consumer/lane_servers.h"
 #include "consumer/plan.h"
-#include "consumer/poison_guard.h"
+#include "consumer/intake.h"
 #include "consumer/reporter.h"
 #include "consumer/round_trip.h"
 #include "consumer/served_queue.h"

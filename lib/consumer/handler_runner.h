@@ -1,7 +1,7 @@
 // Runs handlers in worker threads, and collects their verdicts.
 #pragma once
 
-#include "consumer/body_fetcher.h"
+#include "consumer/intake.h"
 #include "consumer/counters.h"
 #include "consumer/delivery.h"
 #include "queue/event_sink.h"

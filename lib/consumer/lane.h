@@ -2,8 +2,7 @@
 // consumer's thread only.
 #pragma once
 
-#include "consumer/answer_times.h"
-#include "consumer/body_fetcher.h"
+#include "consumer/intake.h"
 #include "consumer/clock_monitor.h"
 #include "consumer/handler_runner.h"
 #include "consumer/lane_health.h"
@@ -11,16 +10,12 @@
 #include "consumer/maintenance.h"
 #include "consumer/partition_copies.h"
 #include "consumer/plan.h"
-#include "consumer/poison_guard.h"
-#include "consumer/prefetch_size.h"
-#include "consumer/prefetcher.h"
 #include "consumer/registration.h"
 #include "consumer/reporter.h"
 #include "consumer/round_trip.h"
 #include "consumer/served_partition.h"
 #include "consumer/served_queue.h"
 #include "consumer/settler.h"
-#include "consumer/timers.h"
 #include "consumer/wakeup_listener.h"
 #include "consumer/wakeups.h"
 #include "queue/endpoint.h"

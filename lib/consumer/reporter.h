@@ -2,9 +2,8 @@
 // and the counters.
 #pragma once
 
-#include "consumer/body_fetcher.h"
+#include "consumer/intake.h"
 #include "consumer/counters.h"
-#include "consumer/prefetcher.h"
 #include "consumer/settler.h"
 #include "queue/event_sink.h"
 #include "queue/failure_log.h"

@@ -1,7 +1,7 @@
 // When a consumer takes possible poison messages, and when it scans retry behind them.
 #include "support/test.h"
 
-#include "consumer/poison_guard.h"
+#include "consumer/intake.h"
 
 namespace delayqueue {
 namespace {

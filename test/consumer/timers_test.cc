@@ -1,7 +1,7 @@
 // The time after a connect in which ended leases are left alone.
 #include "support/test.h"
 
-#include "consumer/timers.h"
+#include "consumer/intake.h"
 
 namespace delayqueue {
 namespace {

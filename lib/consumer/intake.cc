@@ -1,14 +1,25 @@
-#include "consumer/body_fetcher.h"
+#include "consumer/intake.h"
 
+#include "redis/connection.h"
 #include "store/headers.h"
+#include "store/record.h"
 
 #include <delayqueue/error.h>
 
-#include <algorithm>
+#include <exception>
 #include <iterator>
+#include <new>
 
 namespace delayqueue {
 namespace {
+
+// To pass over a message costs Redis about 1 us: a scan passes over so many, with a pause before the next one.
+constexpr std::size_t kMostPassed = 1000;
+constexpr milliseconds kPause{100};
+
+bool has(const std::vector<InFlightPtr>& deliveries, const InFlightPtr& one) {
+  return std::find(deliveries.begin(), deliveries.end(), one) != deliveries.end();
+}
 
 // Limits of one fetch: the number of bodies, and their bytes, estimated from the latest sizes.
 constexpr std::size_t kMostFetched = kMostBatches * store::kBatch;
@@ -29,7 +40,125 @@ std::vector<InFlightPtr>& group_of(const InFlightMessage& delivery, BodyFetcher:
   return delivery.message.attempt() > 1 ? fetched.redelivered : fetched.first;
 }
 
+using run::minus;
+
+constexpr std::size_t kGrowth = 4;  // after a take that returned all that it asked for, there may be so many times more
+
+int retries_left_of(const store::Taken& taken, const std::string& id) {
+  const auto other = taken.other_retries_left.find(id);
+  return other != taken.other_retries_left.end() ? other->second : taken.retries_left;
+}
+
+// Of each call; only the first one may return messages from retry.
+std::vector<store::TakeLimits> limits_of(const planning::Take& take) {
+  std::vector<store::TakeLimits> limits;
+  if (take.first.total == 0) return limits;
+  limits.assign(1 + take.further, {store::kBatch});
+  limits.front() = take.first;
+  return limits;
+}
+
 }  // namespace
+
+// ---- PoisonGuard ----------------------------------------------------------------------------------------------------
+
+bool PoisonRuns::may_add() const {
+  return std::all_of(running_.begin(), running_.end(),
+                     [](const Running& one) { return one.delivery->runs_longer_than(one.lease); });
+}
+
+void PoisonRuns::forget(const std::vector<InFlightPtr>& done) {
+  const auto over = [&](const Running& one) { return has(done, one.delivery); };
+  running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
+}
+
+void PoisonGuard::describe(planning::LaneView& view) const {
+  view.expects_poison = runs_.expects_one(this);
+  view.resting = rescan_at_ && Clock::now() < *rescan_at_;
+  view.scanning = scanning_;
+  view.owes_poison = owed_;
+  view.to_skip = left_;
+}
+
+// Possible poison messages that are met for the first time get a pause, because most leave retry soon. After it one
+// scan passes over all of retry. None is taken during a scan, so that they keep their order.
+void PoisonGuard::read(const store::TakeLimits& limits, const store::Taken& taken,
+                       const std::vector<InFlightPtr>& deliveries) {
+  for (const InFlightPtr& delivery : deliveries) {
+    const std::vector<std::string>& poison = taken.possible_poison;
+    const bool possible = std::find(poison.begin(), poison.end(), delivery->message.id()) != poison.end();
+    if (possible) runs_.add(delivery, lease_);
+  }
+  owed_ = taken.further_poison > 0 && limits.poison_max == 0;
+  const Clock::time_point now = Clock::now();
+  if (taken.further_poison == 0) {
+    scanning_ = may_hide_others_ = false;
+    rescan_at_.reset();
+  } else if (scanning_) {
+    left_ = std::min(left_, taken.retry_left) -
+            std::min({left_, taken.retry_left, taken.further_poison, limits.poison_skip});
+    scanning_ = left_ > 0;
+    may_hide_others_ = false;
+    rescan_at_ = scanning_ ? now : now + kPause;
+  } else if (!rescan_at_) {
+    may_hide_others_ = true;
+    rescan_at_ = now + kPause;
+  } else if (now >= *rescan_at_) {
+    scanning_ = true;
+    left_ = std::min(taken.retry_left, kMostPassed);
+  }
+}
+
+// ---- LoneFetch ------------------------------------------------------------------------------------------------------
+
+LoneFetch::LoneFetch(InFlightPtr delivery, Endpoint& endpoint, const store::Store& store, BackgroundCalls& calls)
+    : delivery_(std::move(delivery)), call_(calls) {
+  call_.start([id = delivery_->message.id(), with_headers = delivery_->may_have_headers, &endpoint, &store,
+               link = link_] { return fetch(id, with_headers, endpoint, store, *link); });
+}
+
+void LoneFetch::cancel() {
+  const std::lock_guard lock(link_->mutex);
+  link_->cancelled = true;
+  if (link_->handle != nullptr) link_->handle->shut_down();
+}
+
+LoneFetch::Result LoneFetch::fetch(const std::string& id, bool with_headers, Endpoint& endpoint,
+                                   const store::Store& store, Link& link) {
+  Result result;
+  bool reads = false;
+  Clock::time_point begun = Clock::now();
+  try {
+    const std::unique_ptr<redis::Connection> connection = endpoint.connect_to_master();
+    {
+      const std::lock_guard lock(link.mutex);
+      if (link.cancelled) throw ConnectionError("the fetch was cancelled");
+      link.handle = connection->shutdown_handle();
+    }
+    redis::Pipeline pipeline(*connection);
+    using Stored = redis::Answer<std::vector<std::optional<std::string>>>;
+    std::vector<Stored> answers;
+    if (with_headers) answers.push_back(store.headers(pipeline, {id}));
+    answers.push_back(store.bodies(pipeline, {id}));
+    reads = true;
+    begun = Clock::now();
+    pipeline.run();
+    reads = false;  // what fails from here on is an answer of Redis
+    if (with_headers) result.headers = std::move(answers.front().get().at(0));
+    result.body = std::move(answers.back().get().at(0));
+  } catch (const std::bad_alloc&) {
+    result.failure = "out of memory";
+    result.counts = true;
+  } catch (const std::exception& e) {
+    result.failure = e.what();
+    if (result.failure.empty()) result.failure = "an error without a text";
+    result.counts = reads;
+  }
+  result.took = Clock::now() - begun;
+  return result;
+}
+
+// ---- BodyFetcher ----------------------------------------------------------------------------------------------------
 
 void BodyFetcher::add(const std::vector<InFlightPtr>& taken, bool late) {
   const auto is_redelivered = [](const InFlightPtr& delivery) { return delivery->message.attempt() > 1; };
@@ -339,6 +468,105 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
     reason += "; see client-output-buffer-limit in the configuration of the server";
   }
   listener_.failed(delivery, std::move(reason));
+}
+
+// ---- Prefetcher -----------------------------------------------------------------------------------------------------
+
+void Prefetcher::describe(planning::LaneView& view) const {
+  view.coming = coming_;
+  view.coming_retries = coming_retries_;
+  view.more_ready = more_ready_;
+  view.expected = expected_;
+  view.lists_empty = lists_empty_;
+  view.full = full_;
+  view.retry_left = retry_left_;
+  view.since_retry = since_retry_;
+  poison_guard_.describe(view);
+}
+
+void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const planning::Take& take) {
+  const Clock::time_point sent_at = Clock::now();
+  for (const store::TakeLimits& requested : limits_of(take)) {
+    round_trip.expect(
+        store.ready2unack(round_trip.pipeline(), requested, lease_),
+        [this, requested, sent_at](const auto& taken) {
+          end_take(requested);
+          const store::Taken result = taken.get();
+          const std::size_t more = std::max(kGrowth * result.popped, minus(expected_, result.popped));
+          read_taken(requested, sent_at, result, result.popped == requested.total ? more : 0);
+        },
+        [this, requested] { end_take(requested); });
+    begin_take(requested);
+  }
+}
+
+void Prefetcher::begin_take(const store::TakeLimits& limits) {
+  answers_.begin();
+  coming_ += limits.total;
+  coming_retries_ += limits.retry_max;
+  poison_guard_.sent(limits);
+}
+
+void Prefetcher::end_take(const store::TakeLimits& limits) {
+  answers_.end();
+  coming_ = minus(coming_, limits.total);
+  coming_retries_ = minus(coming_retries_, limits.retry_max);
+  if (limits.retry_max > 0) poison_guard_.ended();
+}
+
+void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, const planning::Take& take, bool with_ids,
+                          const store::Watcher& watcher) {
+  const Clock::time_point sent_at = Clock::now();
+  for (const store::TakeLimits& requested : limits_of(take)) {
+    // A small take moves a whole batch, and the next takes find them in ready. A large one moves only what it takes, so
+    // that nothing is moved twice.
+    const std::size_t moved = requested.total < kLargeTake ? store::kBatch : requested.total;
+    round_trip.expect(
+        store.pending2unack(round_trip.pipeline(), with_ids, watcher, {moved, requested.total}, lease_),
+        [this, requested, moved, sent_at](const auto& answer) {
+          end_take(requested);
+          const auto [promoted, taken] = answer.get();
+          listener_.promoted(promoted, promoted.moved == moved);
+          if (!taken) return expect_more(promoted.moved);
+          read_taken(requested, sent_at, *taken, minus(promoted.moved, taken->popped));
+        },
+        [this, requested] { end_take(requested); });
+    begin_take(requested);
+  }
+}
+
+// more: the messages that are left in ready, as far as is known.
+void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
+                            std::size_t more) {
+  more_ready_ = more > 0;
+  expected_ = more;
+  full_ = taken.popped == limits.total;
+  const bool late = answers_.measure(Clock::now() - sent_at);
+  lists_empty_ = !more_ready_ && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
+  retry_left_ = taken.retry_left;
+  Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
+  for (const auto& [id, attempt] : taken.messages) {
+    auto delivery = std::make_shared<InFlightMessage>(
+        InFlightMessage::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us, line_, lane_},
+        sent_at + lease_);
+    delivery->may_have_headers = taken.has_headers;
+    if (id == taken.timed_id) delivery->due = sent_at - taken.late;
+    const bool foreign = !store::is_id(id);
+    if (foreign) delivery->content = InFlightMessage::Content::foreign;
+    if (foreign && result.foreign_id.empty()) result.foreign_id = id;
+    (foreign ? result.foreign : result.deliveries).push_back(std::move(delivery));
+  }
+  bodies_.add(result.deliveries, late);
+  if (limits.retry_max > 0) poison_guard_.read(limits, taken, result.deliveries);
+  count_share(taken);
+  listener_.taken(result);
+}
+
+void Prefetcher::count_share(const store::Taken& taken) {
+  since_retry_ += taken.popped - taken.from_retry;
+  since_retry_ = minus(since_retry_, (planning::kRetryShare - 1) * taken.from_retry);
+  if (taken.from_retry > 0) handled_ = 0;
+  if (!retry_waits()) since_retry_ = std::min(since_retry_, planning::kRetryShare - 1);
 }
 
 }  // namespace delayqueue
