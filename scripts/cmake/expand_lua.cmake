@@ -1,6 +1,7 @@
 # cmake -DOUTPUT=<folder> -P expand_lua.cmake -- a.lua b.lua ...
 #
-# Expands each script: its manifest becomes the indices of KEYS and ARGV (scripts/lua/README.md has the rules). Writes
+# Expands each script: the parts that it uses are put in, and its manifest becomes the indices of KEYS and ARGV
+# (scripts/lua/README.md has the rules). Writes
 #   <folder>/lua/<name>.lua  the script as Redis runs it
 #   <folder>/scripts.cc      all of them as constants, each with its SHA1: the name that Redis itself gives the script
 #   <folder>/store/script_calls.h   a class for each that adds a call to a pipeline, and a type for each argument
@@ -94,6 +95,25 @@ macro(expand file)
   string(REGEX MATCH "^(--[^\n]*\n)*" header "${script}")
   string(LENGTH "${header}" end)
   string(SUBSTRING "${script}" ${end} -1 code)
+  if(header MATCHES "\n--! use ([^\n]*)\n")
+    set(used "")
+    string(REPLACE " " ";" parts "${CMAKE_MATCH_1}")
+    foreach(part IN LISTS parts)
+      get_filename_component(folder "${file}" DIRECTORY)
+      file(READ "${folder}/include/${part}.lua" text)
+      if(text MATCHES "^--! keys ([^\n]*)\n")
+        string(REPLACE " " ";" needed "${CMAKE_MATCH_1}")
+        foreach(key IN LISTS needed)
+          if(NOT header MATCHES "\n--! keys ([^\n|]* )?${key}[ \n]")
+            message(FATAL_ERROR "${file}: uses ${part}, which needs the key ${key}")
+          endif()
+        endforeach()
+        string(REGEX REPLACE "^--![^\n]*\n" "" text "${text}")
+      endif()
+      string(APPEND used "\n${text}")
+    endforeach()
+    set(code "${used}${code}")
+  endif()
   set(docs "")
   set(names "")
   set(values "")
@@ -211,7 +231,7 @@ foreach(name IN LISTS arguments)
   string(APPEND types "struct ${name} : ${base} {\n  using ${base}::${base};\n};\n")
 endforeach()
 string(REPLACE ";" ", " declared "${declared}")
-file(WRITE "${OUTPUT}/store/script_calls.h" "// Made by scripts/cmake/expand_lua.cmake from the manifests in scripts/lua.
+set(header "// Made by scripts/cmake/expand_lua.cmake from the manifests in scripts/lua.
 #pragma once
 
 #include \"store/script_call.h\"
@@ -235,3 +255,11 @@ ${calls}
 }  // namespace calls
 }  // namespace delayqueue::store
 ")
+# Written only if it changes: many files include it.
+set(old "")
+if(EXISTS "${OUTPUT}/store/script_calls.h")
+  file(READ "${OUTPUT}/store/script_calls.h" old)
+endif()
+if(NOT header STREQUAL old)
+  file(WRITE "${OUTPUT}/store/script_calls.h" "${header}")
+endif()

@@ -1,6 +1,7 @@
 -- bury: turn messages into dead letters, with a reason.
 --! keys unack pending dead count attempts reason garbage ready retry stats | body
 --! args force reason search_lists
+--! use ids ends
 --
 -- force: '1': also messages that a consumer holds
 -- reason: '': keep the present one
@@ -16,8 +17,6 @@
 local time = redis.call('TIME')
 local now = (time[1] * 1000000 + time[2]) / 1000000
 
-local ids = {}
-for i = 1, #KEYS.body do ids[i] = string.sub(KEYS.body[i], -36) end
 local unack_scores = redis.call('ZMSCORE', unack, unpack(ids))
 local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
 local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
@@ -34,8 +33,8 @@ local function plan(i, id)
   if finished[i] == 1 and not placed or redis.call('EXISTS', KEYS.body[i]) == 0 then return 'G' end
   if in_dead[i] and not (counts[i] or in_pending[i]) then return 'D' end
   if not (counts[i] or in_pending[i]) then return 'G' end
-  local ends = unack_scores[i] and math.floor(unack_scores[i] * 1000000 + 0.5)
-  local held = ends and (ends % 1000 ~= 0 or ends % 1000000 == 0)  -- see nack
+  local ends = unack_scores[i] and end_of(unack_scores[i])
+  local held = ends and not is_backoff(ends)
   if held and ARGV.force ~= '1' then return 'H' end
   buried[#buried + 1] = id
   bodies[#bodies + 1] = KEYS.body[i]

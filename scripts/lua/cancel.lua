@@ -1,6 +1,7 @@
 -- cancel: delete a message that is not held; drop the retries of one that is.
 --! keys body pending unack dead count attempts reason garbage ready retry stats headers
 --! args search_lists
+--! use ends metadata
 --
 -- search_lists: the id is removed from the lists if neither is longer than this. Else it stays, and
 --   ready2unack skips it
@@ -25,8 +26,7 @@ if finished then return 'unknown' end
 
 local state
 if score and (retries or not in_dead) then
-  local ends = math.floor(score * 1000000 + 0.5)
-  if ends % 1000 ~= 0 or ends % 1000000 == 0 then  -- a lease, not a backoff: see nack
+  if not is_backoff(end_of(score)) then
     if not retries then return 'unack' end
     redis.call('HDEL', count, id)
     redis.call('ZREM', pending, id)  -- rescheduled, but a Go worker took it from the list
@@ -50,9 +50,7 @@ if not in_zset and list_length <= tonumber(ARGV.search_lists) then
 end
 redis.call('UNLINK', body)
 redis.call('HDEL', count, id)
-redis.call('HDEL', attempts, id)
-redis.call('HDEL', reason, id)
-redis.call('HDEL', headers, id)
+delete_metadata(id)
 redis.call('ZREM', pending, id)
 redis.call('ZREM', unack, id)
 redis.call('ZREM', dead, id)

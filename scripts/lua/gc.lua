@@ -1,6 +1,7 @@
 -- gc: delete what is left of finished messages.
 --! keys garbage unack pending dead count attempts reason headers | body
 --! args before_id
+--! use any_ids metadata
 --
 -- before_id: length of a body's key without the id; the id may be any text, since foreign ids end in garbage, too
 --
@@ -8,8 +9,6 @@
 -- be delivered, so it only leaves garbage.
 -- Returns the number of messages deleted.
 
-local ids = {}
-for i = 1, #KEYS.body do ids[i] = string.sub(KEYS.body[i], ARGV.before_id + 1) end
 local member = redis.call('SMISMEMBER', garbage, unpack(ids))
 local in_unack = redis.call('ZMSCORE', unack, unpack(ids))
 local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
@@ -32,9 +31,7 @@ end
 if #deleted > 0 then
   redis.call('UNLINK', unpack(bodies))
   redis.call('HDEL', count, unpack(deleted))
-  redis.call('HDEL', attempts, unpack(deleted))
-  redis.call('HDEL', reason, unpack(deleted))
-  redis.call('HDEL', headers, unpack(deleted))
+  delete_metadata(unpack(deleted))
 end
 if #leaves > 0 then redis.call('SREM', garbage, unpack(leaves)) end
 return #deleted

@@ -1,6 +1,7 @@
 -- nack: start the backoff of messages whose handler failed, or make them dead letters.
 --! keys unack count attempts reason dead garbage stats | body
 --! args keep_dead | receipt delay reason
+--! use clock ids ends
 --
 -- keep_dead: '1': dead letters are kept; '0': they go to garbage
 -- receipt: see ack
@@ -13,13 +14,6 @@
 -- So scripts that must work then begin with a ZREM of nothing, which uses none.
 -- Returns one character per message: 'S' settled, 'D' settled and now dead, 'T' stale, 'G' gone.
 
-local messages = #KEYS.body
-
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
-local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS.body[i], -36) end
 local scores = redis.call('ZMSCORE', unack, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 redis.call('HLEN', attempts)
@@ -57,7 +51,7 @@ for i, id in ipairs(ids) do
   if not scores[i] then
     local finished = redis.call('EXISTS', KEYS.body[i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1
     answer[i] = finished and 'G' or 'T'
-  elseif math.floor(scores[i] * 1000000 + 0.5) ~= tonumber(receipt) then
+  elseif end_of(scores[i]) ~= tonumber(receipt) then
     answer[i] = 'T'
   else
     settled = settled + 1

@@ -1,6 +1,7 @@
 -- redrive: make dead letters ready again.
 --! keys dead ready count attempts reason garbage stats retry | body
 --! args retries
+--! use ids drop_probe
 --
 -- retries: of each
 --
@@ -8,8 +9,6 @@
 -- see reschedule.
 -- Returns one character per message: 'S' ready again, 'B' its body is gone, so it goes to garbage, 'G' not dead.
 
-local ids = {}
-for i = 1, #KEYS.body do ids[i] = string.sub(KEYS.body[i], -36) end
 local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
 redis.call('LLEN', ready)
 local has_retry_entries = redis.call('LLEN', retry) > 0  -- see send
@@ -40,10 +39,7 @@ if #back > 0 then
   redis.call('HDEL', reason, unpack(back))
   redis.call('LPUSH', ready, unpack(back))
   redis.call('ZREM', dead, unpack(back))
-  local probe = string.sub(redis.pcall('HMGET', stats, 'probe')[1] or '', 1, 36)
-  for _, id in ipairs(back) do
-    if id == probe then redis.pcall('HDEL', stats, 'probe') end
-  end
+  drop_probe(back)
   redis.pcall('HINCRBY', stats, 'redriven', #back)
 end
 if #gone > 0 then

@@ -1,6 +1,7 @@
 -- release: return held messages as if they had not been delivered; or move waiting messages to the head of ready.
 --! keys unack ready pending count attempts reason garbage dead | body
 --! args delay | receipt
+--! use ids ends
 --
 -- delay: ms until they are due again; '0': at once
 -- receipt: or '-': a message in pending or in a backoff, without a receipt; or '*': as '-', also if a consumer holds it
@@ -11,14 +12,11 @@
 -- pending, or dead: then it leaves unack, where a late nack of a Go worker put it. For '-' and '*' also 'G': it has no
 -- retry count, so ready2unack would not deliver it. Such a message moves from unack to garbage, but stays in pending.
 
-local messages = #KEYS.body
 local delay = tonumber(ARGV.delay)
 
 local time = redis.call('TIME')
 local due = math.ceil(time[1] * 1000 + time[2] / 1000 + delay)
 
-local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS.body[i], -36) end
 local scores = redis.call('ZMSCORE', unack, unpack(ids))
 local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
@@ -64,11 +62,10 @@ end
 
 local function release(i)
   local receipt = ARGV.receipt[i]
-  local ends = scores[i] and math.floor(scores[i] * 1000000 + 0.5)
+  local ends = scores[i] and end_of(scores[i])
   if receipt == '-' or receipt == '*' then
     if ends then
-      local backoff = ends % 1000 == 0 and ends % 1000000 ~= 0  -- see nack
-      return (backoff or receipt == '*') and release_from_unack(i, false) or 'H'
+      return (is_backoff(ends) or receipt == '*') and release_from_unack(i, false) or 'H'
     end
     if not (in_pending[i] and counts[i]) then return 'G' end
     make_due(i)
@@ -80,5 +77,5 @@ end
 
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 local answer = {}
-for i = 1, messages do answer[i] = release(i) end
+for i = 1, #ids do answer[i] = release(i) end
 return table.concat(answer)

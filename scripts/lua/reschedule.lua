@@ -1,6 +1,7 @@
 -- reschedule: change the due time of a message that is neither held nor dead.
 --! keys body pending unack dead count attempts garbage ready retry wake stats
 --! args delay due search_lists
+--! use due ends drop_probe
 --
 -- delay: in ms, or ''
 -- due: in ms since 1970, used when there is no delay
@@ -14,11 +15,6 @@
 
 local id = string.sub(body, -36)
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + time[2] / 1000
-local due = ARGV.delay ~= '' and math.ceil(now + ARGV.delay) or tonumber(ARGV.due)
-local later = ARGV.delay ~= '' and tonumber(ARGV.delay) > 0 or ARGV.delay == '' and due > now
-
 local unack_score = redis.call('ZSCORE', unack, id)
 local pending_score = redis.call('ZSCORE', pending, id)
 local in_dead = redis.call('ZSCORE', dead, id)
@@ -29,10 +25,7 @@ local finished = redis.call('SISMEMBER', garbage, id) == 1 and not in_zset or re
 local list_length = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 if finished then return 'unknown' end
 if in_dead then return 'refused' end
-if unack_score then
-  local ends = math.floor(unack_score * 1000000 + 0.5)
-  if ends % 1000 ~= 0 or ends % 1000000 == 0 then return 'refused' end  -- held: see nack
-end
+if unack_score and not is_backoff(end_of(unack_score)) then return 'refused' end  -- held
 if not retries then return 'unknown' end  -- it would be dropped when it is due
 
 local life = redis.call('PTTL', body)
@@ -67,8 +60,7 @@ if searches then  -- after the message has its new place: a failure must not los
   if old_entries > 0 then redis.call('LREM', ready, -old_entries, id) end
   redis.call('LREM', retry, 0, id)
 end
-local probe = string.sub(redis.pcall('HMGET', stats, 'probe')[1] or '', 1, 36)
-if id == probe then redis.pcall('HDEL', stats, 'probe') end
+drop_probe({id})
 
 -- A hint, so its errors are ignored: the marker wakes a consumer if the message is due now, or first in pending.
 local head = later and redis.pcall('ZRANGE', pending, 0, 0)[1]

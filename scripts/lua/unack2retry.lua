@@ -1,6 +1,7 @@
 -- unack2retry: move messages whose lease or backoff has ended to retry, or to dead if they have no retries left.
 --! keys unack retry count dead garbage attempts reason stats
 --! args limit keep_dead only_backoffs
+--! use clock ends
 --
 -- limit: most ids to move
 -- keep_dead: '1': dead letters are kept; '0': they go to garbage
@@ -11,9 +12,6 @@
 -- Returns {number moved, us until the next end (-1: none), ids moved to retry, ids without retries left}, ids joined by
 -- ' '.
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
 local only_backoffs = ARGV.only_backoffs == '1'
 
 -- us until the next lease or backoff ends; -1: there is none.
@@ -21,7 +19,7 @@ local function wait()
   -- With only_backoffs ended leases stay, so they are not next.
   local from = only_backoffs and string.format('(%.6f', now / 1000000) or '-inf'
   local head = redis.call('ZRANGEBYSCORE', unack, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  return head[2] and math.max(0, math.floor(head[2] * 1000000 + 0.5) - now) or -1
+  return head[2] and math.max(0, end_of(head[2]) - now) or -1
 end
 
 -- Read the ids whose lease or backoff has ended, and what is stored of them.
@@ -32,9 +30,8 @@ local ids, ends = {}, {}
 local leases, positions = {}, {}  -- ids whose lease, not backoff, has ended, and their positions in ids
 for i = 1, #ended, 2 do
   local id = ended[i]
-  local last = math.floor(ended[i + 1] * 1000000 + 0.5)
-  local backoff = last % 1000 == 0 and last % 1000000 ~= 0  -- see nack
-  if #ids < limit and (backoff or not only_backoffs) then
+  local last = end_of(ended[i + 1])
+  if #ids < limit and (is_backoff(last) or not only_backoffs) then
     ids[#ids + 1] = id
     ends[#ends + 1] = last
     if last % 1000 ~= 0 then  -- a lease of this library: see nack

@@ -13,8 +13,8 @@ using redis::Script;
 
 const std::string kFolder = test::source_path("scripts/lua");
 
-std::string file_of(const Script& script) {
-  std::ifstream file(kFolder + "/" + std::string(script.name) + ".lua", std::ios::binary);
+std::string file_of(const std::string& name) {
+  std::ifstream file(kFolder + "/" + name + ".lua", std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -79,10 +79,29 @@ TEST_CASE("scripts: each header begins with the name and a summary, and document
   }
 }
 
+// The parts that a script uses.
+std::vector<std::string> used_by(const Parts& source) {
+  const auto lines = matches(source.header, "\n--! use ([^\n]*)");
+  return lines.empty() ? std::vector<std::string>() : words_of(lines[0][1]);
+}
+
+TEST_CASE("scripts: what is included is used by several of them") {
+  std::map<std::string, int> uses;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder + "/include")) {
+    uses[entry.path().stem().string()] = 0;
+  }
+  for (const Script* script : scripts::all()) {
+    for (const std::string& part : used_by(parts_of(file_of(std::string(script->name))))) ++uses[part];
+  }
+  CHECK(uses.size() > 5);
+  for (const auto& [part, number] : uses) CHECK_MESSAGE(number > 1, part);
+}
+
 TEST_CASE("scripts: each names its keys and arguments in a manifest, uses all of them, and no index") {
   for (const Script* script : scripts::all()) {
     CAPTURE(std::string(script->name));
-    const Parts source = parts_of(file_of(*script));
+    Parts source = parts_of(file_of(std::string(script->name)));
+    for (const std::string& part : used_by(source)) source.code += parts_of(file_of("include/" + part)).code;
     CHECK(matches(source.code, "(?:KEYS|ARGV)(?!\\.[a-z])").empty());
     const auto manifests = matches(source.header, "\n--! (keys|args) ([^\n]*)");
     REQUIRE(manifests.size() > 0);
@@ -127,8 +146,7 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     const std::string hints =
         "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, (?:0, 0|rank)";
     const std::string staged =
-        "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', (?:bodies\\[i \\+ "
-        "1\\]|payload, )";
+        "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', payload, ";
     const std::string reason = "redis\\.pcall\\('GETRANGE', paused";
     const std::string probe = "redis\\.pcall\\('HMGET', (?:count|attempts), probe";
     const std::string leased =

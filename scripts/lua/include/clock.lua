@@ -1,0 +1,3 @@
+-- The time of Redis in us. A script reads it once.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
