@@ -1,9 +1,5 @@
 #include "bench/arguments.h"
 
-#include <algorithm>
-#include <sstream>
-#include <stdexcept>
-
 namespace bench {
 namespace {
 

@@ -1,9 +1,6 @@
 // The command line of the benchmark.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "bench/part.h"
 #include "bench/scale.h"
 

@@ -1,10 +1,5 @@
 #include "bench/bare.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <future>
-#include <stdexcept>
-
 #include "bench/part.h"
 #include "redis/resp.h"
 #include "store/moves.h"

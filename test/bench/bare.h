@@ -4,11 +4,6 @@
 // measures Redis and the socket alone.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "bench/wire.h"
 #include "store/keys.h"
 

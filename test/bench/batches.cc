@@ -1,11 +1,5 @@
 // CPU time of Redis for a message that is due alone, and for messages that are due together, with all that wakes,
 // fetches and settles them.
-#include <delayqueue/consumer.h>
-
-#include <cstddef>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "bench/bare.h"
 #include "bench/jobs.h"

@@ -1,10 +1,5 @@
 // Sends of 1 MiB: how long Redis runs without a pause, its CPU time in all, and how long another client waits
 // meanwhile.
-#include <delayqueue/producer.h>
-
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

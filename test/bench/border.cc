@@ -1,9 +1,5 @@
 // From which size on a body should be stored beside the script of its send: the CPU time of Redis for a message whose
 // body passes through Lua, and for one whose body MSETNX stores, in a transaction with the script. Only --only runs it.
-#include <algorithm>
-#include <limits>
-#include <string>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

@@ -4,8 +4,6 @@
 #include <spawn.h>
 #include <unistd.h>
 
-#include <stdexcept>
-
 #include "os/resources.h"
 
 extern char** environ;

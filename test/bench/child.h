@@ -3,8 +3,7 @@
 
 #include <sys/types.h>
 
-#include <string>
-#include <vector>
+#include "support/standard.h"
 
 namespace bench {
 

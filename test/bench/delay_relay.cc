@@ -5,14 +5,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <condition_variable>
-#include <cstdio>
-#include <deque>
-#include <exception>
-#include <mutex>
-#include <string_view>
-#include <utility>
-
 #include "bench/wire.h"
 
 namespace bench {

@@ -1,13 +1,6 @@
 // A relay between clients and a Redis server that delays every byte, as a longer network link does.
 #pragma once
 
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "support/local.h"
 
 namespace bench {

@@ -1,15 +1,8 @@
 // Deliveries that are not settled yet: the memory of each, and the rate at which they are settled.
-#include <delayqueue/consumer.h>
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-
-#include <algorithm>
-#include <cstddef>
-#include <mutex>
-#include <utility>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

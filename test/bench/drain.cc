@@ -1,9 +1,5 @@
 #include "bench/drain.h"
 
-#include <algorithm>
-#include <thread>
-#include <utility>
-
 namespace bench {
 namespace {
 

@@ -1,13 +1,6 @@
 // A consumer with an empty or a sleeping handler that handles all messages of a queue, or of several.
 #pragma once
 
-#include <delayqueue/consumer.h>
-
-#include <atomic>
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "bench/part.h"
 
 namespace bench {

@@ -1,9 +1,6 @@
 #include "bench/figures.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 namespace bench {
 namespace {

@@ -1,10 +1,7 @@
 // The measured figures, under the names of their JSON keys.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "support/standard.h"
 
 namespace bench {
 

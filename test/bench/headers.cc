@@ -1,10 +1,5 @@
 // CPU time of Redis for messages with and without headers: their sends in batches and one at a time, and all that a
 // consumer does with them.
-#include <delayqueue/producer.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

@@ -1,13 +1,4 @@
 // The cost of idle consumers, the commands that fifty of them send for one message, and how late a hundred are.
-#include <delayqueue/consumer.h>
-#include <delayqueue/producer.h>
-
-#include <algorithm>
-#include <atomic>
-#include <memory>
-#include <stdexcept>
-#include <thread>
-#include <vector>
 
 #include "bench/monitor.h"
 #include "bench/part.h"

@@ -1,13 +1,5 @@
 #include "bench/jobs.h"
 
-#include <delayqueue/producer.h>
-
-#include <algorithm>
-#include <stdexcept>
-#include <string_view>
-#include <thread>
-#include <vector>
-
 #include "bench/drain.h"
 #include "store/keys.h"
 

@@ -1,12 +1,6 @@
 // The two jobs that most parts measure: sending a backlog of messages, and handling it.
 #pragma once
 
-#include <delayqueue/options.h>
-
-#include <cstddef>
-#include <functional>
-#include <string>
-
 #include "bench/part.h"
 
 namespace bench {

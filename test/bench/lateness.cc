@@ -1,11 +1,4 @@
 // The time from the due time of a message to the start of its handler, at a steady low rate.
-#include <delayqueue/consumer.h>
-
-#include <algorithm>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

@@ -1,6 +1,5 @@
 // Sends and receives over a longer link: a relay delays every byte, as a network does. The rates without the relay show
 // what the relay itself costs, since it shares the machine.
-#include <string>
 
 #include "bench/delay_relay.h"
 #include "bench/jobs.h"

@@ -1,11 +1,4 @@
 // The lateness of scheduled messages at a part of the measured capacity, and when very many are due at the same time.
-#include <delayqueue/consumer.h>
-
-#include <algorithm>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

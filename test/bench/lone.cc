@@ -1,18 +1,5 @@
 // How late the handlers of single messages begin, which one thread sends to a queue with partitions over a link of 1
 // ms: beside a queue without partitions.
-#include <delayqueue/consumer.h>
-#include <delayqueue/producer.h>
-#include <delayqueue/queue_admin.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstring>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "bench/delay_relay.h"
 #include "bench/part.h"

@@ -2,15 +2,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
-#include <exception>
-#include <functional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-
 #include "bench/arguments.h"
 #include "bench/part.h"
 #include "bench/peers.h"

@@ -1,17 +1,5 @@
 // One consumer of many queues: its rate, the shares of queues with weights, the lateness beside a flooded queue, and
 // what it costs while it is idle.
-#include <delayqueue/consumer.h>
-#include <delayqueue/producer.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/monitor.h"

@@ -1,7 +1,5 @@
 // A million messages in one queue. Measures the server's time for single calls with so many messages in each state, and
 // then a consumer that handles them all while another client sends a GET each millisecond.
-#include <optional>
-#include <stdexcept>
 
 #include "bench/bare.h"
 #include "bench/drain.h"

@@ -1,8 +1,5 @@
 #include "bench/monitor.h"
 
-#include <algorithm>
-#include <iterator>
-
 namespace bench {
 namespace {
 

@@ -1,9 +1,6 @@
 // Counts the requests of clients of a server with MONITOR, without the commands that scripts call.
 #pragma once
 
-#include <cstddef>
-#include <string>
-
 #include "bench/server.h"
 #include "bench/wire.h"
 

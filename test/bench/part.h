@@ -1,10 +1,6 @@
 // The parts of a run, and the context that each of them gets.
 #pragma once
 
-#include <chrono>
-#include <string>
-#include <vector>
-
 #include "bench/figures.h"
 #include "bench/progress.h"
 #include "bench/scale.h"

@@ -1,17 +1,5 @@
 // A queue with partitions on several masters, each with a share of a core: how many more messages they send and handle
 // than one of them, and beside a queue on each of them; how evenly they are used, and what a message costs.
-#include <delayqueue/producer.h>
-#include <delayqueue/queue_admin.h>
-
-#include <algorithm>
-#include <future>
-#include <memory>
-#include <numeric>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "bench/drain.h"
 #include "bench/part.h"

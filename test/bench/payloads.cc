@@ -1,7 +1,4 @@
 // Sends and receives of small and large payloads, beside the bare commands that store the same bytes.
-#include <algorithm>
-#include <string>
-#include <vector>
 
 #include "bench/bare.h"
 #include "bench/jobs.h"

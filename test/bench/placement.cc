@@ -2,12 +2,6 @@
 
 #include <sched.h>
 
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <stdexcept>
-#include <system_error>
-
 #include "os/resources.h"
 
 namespace bench {

@@ -1,9 +1,6 @@
 // The cores on which Redis and the client run. For single round trips the placement decides more than the code does.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "bench/server.h"
 
 namespace bench {

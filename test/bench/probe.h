@@ -2,11 +2,6 @@
 // machine, so it requests a higher priority than the handlers. The system grants that to root only.
 #pragma once
 
-#include <atomic>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "bench/wire.h"
 
 namespace bench {

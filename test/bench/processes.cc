@@ -1,17 +1,8 @@
 #include "bench/processes.h"
 
-#include <delayqueue/consumer.h>
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <exception>
-#include <list>
-#include <stdexcept>
-#include <string>
-#include <thread>
 
 #include "bench/child.h"
 #include "bench/jobs.h"

@@ -1,7 +1,7 @@
 // Consumers in processes of this program.
 #pragma once
 
-#include <string>
+#include "support/standard.h"
 
 namespace bench {
 

@@ -1,9 +1,7 @@
 // Shows the progress on stderr: one changing line on a terminal, otherwise one line for each part.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
-#include <string>
+#include "support/standard.h"
 
 namespace bench {
 

@@ -1,17 +1,11 @@
 // CPU time of Redis for each call with which a consumer writes its entry into the registry of a queue, beside the
 // entries of others; and the time in which all entries are read.
-#include <delayqueue/inspector.h>
 
-#include <chrono>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
+#include "store/registry.h"
 #include "bench/jobs.h"
 #include "bench/part.h"
 #include "store/keys.h"
 #include "store/record.h"
-#include "store/registry.h"
 
 namespace bench {
 namespace {

@@ -1,7 +1,5 @@
 #include "bench/round_trips.h"
 
-#include <vector>
-
 #include "bench/bare.h"
 #include "bench/jobs.h"
 #include "bench/wire.h"

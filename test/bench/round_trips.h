@@ -2,9 +2,6 @@
 // requests are made before the measurement. Each function returns calls a second.
 #pragma once
 
-#include <cstddef>
-#include <string>
-
 #include "bench/part.h"
 
 namespace bench {

@@ -1,15 +1,5 @@
 // The memory of the client and of the server during a long steady load. Only --only runs it.
-#include <delayqueue/consumer.h>
-#include <delayqueue/producer.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

@@ -1,9 +1,7 @@
 // How many messages, calls and repetitions a run has.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
-#include <string>
+#include "support/standard.h"
 
 namespace bench {
 

@@ -1,12 +1,5 @@
 #include "bench/schedule.h"
 
-#include <delayqueue/producer.h>
-
-#include <cmath>
-#include <cstdlib>
-#include <stdexcept>
-#include <thread>
-
 #include "bench/jobs.h"
 
 namespace bench {

@@ -2,14 +2,6 @@
 // the handlers use the clock of this machine.
 #pragma once
 
-#include <delayqueue/consumer.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "bench/part.h"
 
 namespace bench {

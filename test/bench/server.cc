@@ -1,11 +1,5 @@
 #include "bench/server.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
-#include <stdexcept>
-
 namespace bench {
 namespace {
 

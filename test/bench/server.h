@@ -1,14 +1,9 @@
 // The Redis server of a run: a child process without persistence, on a unix socket in a temporary folder.
 #pragma once
 
-#include <delayqueue/private_server.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "redis/connection.h"
 #include "redis/pipeline.h"
+#include "support/standard.h"
 
 namespace bench {
 

@@ -1,11 +1,5 @@
 // Threads that send through one Producer each, one queue each: with shared connections, and with a client name for each
 // Producer, so that none is shared.
-#include <delayqueue/producer.h>
-
-#include <algorithm>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

@@ -1,6 +1,4 @@
 // Handlers that wait, as those do that call other services: how much of the ideal rate they reach.
-#include <stdexcept>
-#include <string>
 
 #include "bench/drain.h"
 #include "bench/jobs.h"

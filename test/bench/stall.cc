@@ -1,10 +1,5 @@
 #include "bench/stall.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <utility>
-
 namespace bench {
 namespace {
 

@@ -1,11 +1,6 @@
 // The server's own time for single script calls.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "bench/part.h"
 #include "redis/connection.h"
 #include "redis/pipeline.h"

@@ -1,10 +1,4 @@
 // Measures single sends beside their limits, the same receive in four forms, and sending and handling at the same time.
-#include <delayqueue/producer.h>
-
-#include <future>
-#include <stdexcept>
-#include <thread>
-#include <vector>
 
 #include "bench/bare.h"
 #include "bench/drain.h"

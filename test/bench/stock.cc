@@ -1,9 +1,5 @@
 #include "bench/stock.h"
 
-#include <algorithm>
-#include <exception>
-#include <future>
-
 #include "bench/bare.h"
 #include "store/record.h"
 

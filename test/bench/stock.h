@@ -2,9 +2,6 @@
 // the library's own moves leave them.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "bench/server.h"
 #include "store/keys.h"
 

@@ -1,9 +1,5 @@
 // Sends and receives of the library, alternating with the bare commands that do the same, because the speed of the
 // machine varies.
-#include <delayqueue/producer.h>
-
-#include <stdexcept>
-#include <vector>
 
 #include "bench/bare.h"
 #include "bench/drain.h"

@@ -1,10 +1,4 @@
 // The same sends and receives with persistence, and over other transports, each with a server of that kind.
-#include <delayqueue/error.h>
-
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "bench/jobs.h"
 #include "bench/part.h"

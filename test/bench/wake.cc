@@ -1,12 +1,4 @@
 // The time from the call of send to the start of the handler, for one message and an idle consumer.
-#include <delayqueue/consumer.h>
-#include <delayqueue/producer.h>
-
-#include <condition_variable>
-#include <mutex>
-#include <stdexcept>
-#include <thread>
-#include <vector>
 
 #include "bench/part.h"
 

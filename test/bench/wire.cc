@@ -3,9 +3,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <cerrno>
-#include <stdexcept>
-
 #include "os/resources.h"
 #include "redis/resp.h"
 

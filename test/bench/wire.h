@@ -1,12 +1,8 @@
 // A raw unix socket: requests are prepared bytes, and the sizes of the answers are known.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "embedded/server_process.h"
+#include "support/standard.h"
 
 namespace bench {
 

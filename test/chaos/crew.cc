@@ -6,11 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <fstream>
-#include <system_error>
-#include <utility>
-
 #include "chaos/worker.h"
 
 namespace chaos {

@@ -3,14 +3,6 @@
 
 #include <sys/types.h>
 
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "chaos/journal.h"
 #include "chaos/schedule.h"
 

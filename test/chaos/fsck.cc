@@ -1,7 +1,5 @@
 #include "chaos/fsck.h"
 
-#include <chrono>
-
 namespace chaos {
 namespace {
 

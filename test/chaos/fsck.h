@@ -2,13 +2,6 @@
 // consumers delete in time.
 #pragma once
 
-#include <delayqueue/queue_admin.h>
-
-#include <atomic>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "chaos/journal.h"
 #include "chaos/rules.h"
 

@@ -6,14 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <sstream>
-#include <string>
-#include <system_error>
-#include <vector>
-
 #include "chaos/mix.h"
 #include "chaos/worker.h"
 

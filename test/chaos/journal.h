@@ -6,11 +6,7 @@
 // All processes run on one machine, so their clock is that of Redis.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "support/standard.h"
 
 namespace chaos {
 

@@ -1,10 +1,5 @@
 #include "chaos/ledger.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <sstream>
-#include <stdexcept>
-
 #include "store/keys.h"
 #include "store/record.h"
 

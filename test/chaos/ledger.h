@@ -1,13 +1,7 @@
 // The ledger: the lines of all journals of a run, collected for each message.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "chaos/journal.h"
 #include "chaos/mix.h"

@@ -1,7 +1,5 @@
 #include "chaos/links.h"
 
-#include <thread>
-
 namespace chaos {
 
 using namespace std::chrono_literals;

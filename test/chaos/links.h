@@ -1,9 +1,6 @@
 // Faults of connections: a proxy between some of the processes and the server.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "chaos/journal.h"
 #include "chaos/schedule.h"
 #include "support/proxy.h"

@@ -7,13 +7,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <stdexcept>
-#include <string>
-
 #include "chaos/run.h"
 #include "chaos/worker.h"
 

@@ -1,11 +1,5 @@
 #include "chaos/mix.h"
 
-#include <array>
-#include <cstdlib>
-#include <sstream>
-#include <stdexcept>
-#include <utility>
-
 namespace chaos {
 namespace {
 

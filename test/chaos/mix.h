@@ -1,12 +1,7 @@
 // The messages of a run: their options, and what the handler does with them.
 #pragma once
 
-#include <delayqueue/headers.h>
-
-#include <cstdint>
-#include <optional>
-#include <random>
-#include <string>
+#include "support/standard.h"
 
 namespace chaos {
 

@@ -1,16 +1,7 @@
-#include <delayqueue/producer.h>
 
 #include <signal.h>
 
-#include <chrono>
-#include <csignal>
-#include <functional>
 #include <queue>
-#include <random>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "chaos/mix.h"
 #include "chaos/worker.h"

@@ -1,12 +1,5 @@
 #include "chaos/remains.h"
 
-#include <delayqueue/inspector.h>
-
-#include <algorithm>
-#include <set>
-#include <stdexcept>
-#include <thread>
-
 namespace chaos {
 namespace {
 

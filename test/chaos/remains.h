@@ -1,9 +1,6 @@
 // The content of Redis at the end of a run.
 #pragma once
 
-#include <chrono>
-#include <string>
-
 #include "chaos/rules.h"
 #include "chaos/world.h"
 

@@ -1,9 +1,5 @@
 #include "chaos/report.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <map>
-
 namespace chaos {
 namespace {
 

@@ -1,10 +1,6 @@
 // The output of a run.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "chaos/ledger.h"
 #include "chaos/rules.h"
 #include "chaos/run.h"

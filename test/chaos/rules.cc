@@ -1,9 +1,5 @@
 #include "chaos/rules.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <utility>
-
 namespace chaos {
 namespace {
 

@@ -1,11 +1,7 @@
 // The rules that must hold for every message after a run.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "chaos/ledger.h"
 

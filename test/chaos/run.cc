@@ -1,21 +1,7 @@
 #include "chaos/run.h"
 
-#include <delayqueue/queue_admin.h>
-
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdio>
-#include <exception>
-#include <filesystem>
-#include <functional>
-#include <set>
-#include <stdexcept>
-#include <system_error>
-#include <thread>
 
 #include "chaos/crew.h"
 #include "chaos/fsck.h"

@@ -1,8 +1,7 @@
 // One run: starts servers and processes, applies faults, and judges the result.
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include "support/standard.h"
 
 namespace chaos {
 

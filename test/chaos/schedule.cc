@@ -1,7 +1,5 @@
 #include "chaos/schedule.h"
 
-#include <algorithm>
-
 namespace chaos {
 namespace {
 

@@ -1,11 +1,6 @@
 // The schedule of faults. It depends on the seed alone.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "chaos/mix.h"
 
 namespace chaos {

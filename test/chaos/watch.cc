@@ -1,9 +1,5 @@
 #include "chaos/watch.h"
 
-#include <chrono>
-#include <stdexcept>
-#include <utility>
-
 #include "chaos/worlds.h"
 
 namespace chaos {

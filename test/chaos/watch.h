@@ -2,11 +2,6 @@
 // replaced. Changes that it acknowledged shortly before may be lost.
 #pragma once
 
-#include <atomic>
-#include <functional>
-#include <string>
-#include <thread>
-
 #include "chaos/journal.h"
 
 namespace chaos {

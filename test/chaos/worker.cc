@@ -1,17 +1,7 @@
 #include "chaos/worker.h"
 
-#include <delayqueue/consumer.h>
-
 #include <signal.h>
 #include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <exception>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <thread>
 
 #include "chaos/mix.h"
 

@@ -1,8 +1,5 @@
 #include "chaos/world.h"
 
-#include <sstream>
-#include <stdexcept>
-
 #include "chaos/worlds.h"
 
 namespace chaos {

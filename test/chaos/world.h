@@ -1,10 +1,6 @@
 // The servers of a run, and their faults.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "chaos/journal.h"
 #include "chaos/schedule.h"
 #include "support/node.h"

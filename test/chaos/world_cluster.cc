@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
 
 #include "chaos/worlds.h"
 #include "store/keys.h"

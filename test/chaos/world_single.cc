@@ -1,4 +1,3 @@
-#include <utility>
 
 #include "chaos/worlds.h"
 

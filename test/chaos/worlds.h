@@ -1,12 +1,6 @@
 // The topologies. One thread applies the faults one after the other.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "chaos/watch.h"
 #include "chaos/world.h"
 #include "support/cluster.h"

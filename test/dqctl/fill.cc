@@ -1,9 +1,5 @@
 #include "fill.h"
 
-#include <delayqueue/queue_admin.h>
-
-#include <cstdio>
-
 #include "support/server.h"
 
 namespace test {

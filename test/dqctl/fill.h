@@ -1,10 +1,6 @@
 // Functions that fill queues of server() for the tests of dqctl.
 #pragma once
 
-#include <chrono>
-#include <string>
-#include <vector>
-
 #include "support/server.h"
 
 namespace test {

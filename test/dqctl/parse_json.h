@@ -3,8 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <string>
-
 #include "support/text.h"
 
 extern template class nlohmann::basic_json<>;

@@ -1,13 +1,6 @@
 // Functions that make queues for the tests of dqctl.
 #pragma once
 
-#include <delayqueue/delayqueue.h>
-
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "parse_json.h"
 #include "run.h"
 #include "support/server.h"

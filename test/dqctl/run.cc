@@ -9,16 +9,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <stdexcept>
-#include <string_view>
-#include <system_error>
-
 #include "support/paths.h"
 #include "support/server.h"
 #include "support/text.h"

@@ -1,12 +1,7 @@
 // Runs the built dqctl and collects its output.
 #pragma once
 
-#include <chrono>
-#include <csignal>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
+#include "support/standard.h"
 
 namespace test {
 

@@ -7,17 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
-#include <string_view>
-#include <system_error>
-
 #include "run.h"
 #include "support/paths.h"
 #include "support/server.h"

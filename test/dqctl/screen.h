@@ -3,11 +3,7 @@
 
 #include <termios.h>
 
-#include <chrono>
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
+#include "support/standard.h"
 
 namespace test {
 

@@ -4,10 +4,6 @@
 #include <doctest/doctest.h>
 #include <httplib.h>
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "parse_json.h"
 #include "run.h"
 #include "support/paths.h"

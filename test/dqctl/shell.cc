@@ -2,11 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <memory>
-
 #include "support/paths.h"
 #include "support/server.h"
 

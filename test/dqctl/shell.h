@@ -1,9 +1,6 @@
 // Runs scripts in the shells that dqctl has completions for.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "support/local.h"
 
 namespace test {

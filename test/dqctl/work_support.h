@@ -1,15 +1,7 @@
 // Helpers of the tests of `dqctl work`.
 #pragma once
 
-#include <delayqueue/inspector.h>
-#include <delayqueue/producer.h>
 #include <doctest/doctest.h>
-
-#include <fstream>
-#include <iterator>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "parse_json.h"
 #include "run.h"

@@ -1,16 +1,6 @@
 // Helpers for the C++ side of the interop tests.
 #pragma once
 
-#include <delayqueue/delayqueue.h>
-
-#include <algorithm>
-#include <chrono>
-#include <map>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "interop/go_program.h"
 #include "support/server.h"
 

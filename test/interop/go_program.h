@@ -3,12 +3,7 @@
 
 #include <sys/types.h>
 
-#include <functional>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
+#include "support/standard.h"
 
 namespace test {
 

@@ -1,8 +1,6 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
-#include <iostream>
-
 #include "interop/go_program.h"
 
 // The exit code that ctest counts as skipped: SKIP_RETURN_CODE in CMakeLists.txt.

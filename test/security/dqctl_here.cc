@@ -3,11 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-
 #include "support/server.h"
 
 int dqctl_main(int argc, char** argv);  // the main() of dqctl, in tools/dqctl/main.cc

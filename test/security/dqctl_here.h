@@ -1,9 +1,6 @@
 // Runs dqctl inside the test process: thousands of commands take seconds only, and sanitizers check all of them.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "run.h"
 
 namespace test {

@@ -2,15 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
-#include <mutex>
-#include <thread>
-#include <utility>
-
 #include "output/text.h"
 #include "support/sanitized.h"
 #include "support/server.h"

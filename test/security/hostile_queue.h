@@ -1,9 +1,7 @@
 // A queue with messages in every state, and all fields of it that another user of the same Redis can write.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
+#include "support/standard.h"
 
 namespace test {
 

@@ -8,11 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <functional>
-#include <iostream>
-#include <string>
+#include "support/standard.h"
 
 namespace test {
 

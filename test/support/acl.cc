@@ -1,13 +1,6 @@
 #include "support/acl.h"
 #include "support/regex.h"
 
-#include <delayqueue/server_info.h>
-
-#include <fstream>
-#include <iterator>
-#include <sstream>
-#include <stdexcept>
-
 #include "support/paths.h"
 
 namespace test {

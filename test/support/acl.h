@@ -1,12 +1,6 @@
 // The ACL rules of docs/operations.md, and a server that has the users they define.
 #pragma once
 
-#include <delayqueue/private_server.h>
-
-#include <set>
-#include <string>
-#include <vector>
-
 #include "support/server.h"
 
 namespace test {

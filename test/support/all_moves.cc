@@ -1,8 +1,5 @@
 #include "support/all_moves.h"
 
-#include <map>
-#include <optional>
-
 namespace test {
 
 using namespace std::chrono_literals;

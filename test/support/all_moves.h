@@ -4,9 +4,6 @@
 
 #include "support/moves.h"
 
-#include <string>
-#include <vector>
-
 namespace test {
 
 // A move with arguments for which it succeeds in the scene that put_messages_for() prepares.

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "store/record.h"
 #include "support/text.h"
 

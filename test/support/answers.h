@@ -1,12 +1,6 @@
 // Error answers and other faults of a server: a test provokes one on a real server, checks the library, and undoes it.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <mutex>
-#include <string>
-#include <vector>
-
 #include "support/ledger.h"
 
 namespace test {

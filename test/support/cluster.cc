@@ -1,13 +1,7 @@
 #include "support/cluster.h"
 
-#include <algorithm>
 #include <ctime>
-#include <fstream>
 #include <iomanip>
-#include <optional>
-#include <sstream>
-#include <stdexcept>
-#include <thread>
 
 namespace test {
 namespace {

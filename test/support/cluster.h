@@ -1,14 +1,6 @@
 // A Cluster: three masters with a replica each, or as many as a test needs.
 #pragma once
 
-#include <chrono>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/node.h"
 
 namespace test {

@@ -1,9 +1,6 @@
 // Execution times of a command, from the server's own statistics.
 #pragma once
 
-#include <ostream>
-#include <string>
-
 #include "support/server.h"
 
 namespace test {

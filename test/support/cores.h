@@ -5,9 +5,8 @@
 #include <sched.h>
 #include <sys/types.h>
 
-#include <iostream>
-
 #include "os/cores.h"
+#include "support/standard.h"
 
 namespace test {
 

@@ -3,11 +3,6 @@
 #include <signal.h>
 #include <time.h>
 
-#include <algorithm>
-#include <chrono>
-#include <stdexcept>
-#include <string>
-
 namespace test {
 namespace {
 

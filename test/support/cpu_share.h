@@ -1,9 +1,7 @@
 // CPU time of servers: how much they use, and masters that have a share of a core each.
 #pragma once
 
-#include <atomic>
-#include <thread>
-#include <vector>
+#include "support/standard.h"
 
 namespace test {
 

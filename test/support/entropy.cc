@@ -4,10 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstddef>
-#include <utility>
-
 namespace test {
 namespace {
 

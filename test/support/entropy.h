@@ -1,7 +1,7 @@
 // Counts the calls of getentropy() in this program, and lets one fail. Linux only.
 #pragma once
 
-#include <atomic>
+#include "support/standard.h"
 
 namespace test {
 

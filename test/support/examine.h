@@ -1,11 +1,8 @@
 // Reads what LayoutKeeper::probe() needs, one partition after the other.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "queue/layout_keeper.h"
+#include "support/standard.h"
 
 namespace test {
 

@@ -2,13 +2,7 @@
 #pragma once
 
 #include "redis/socket.h"
-
-#include <delayqueue/error.h>
-
-#include <algorithm>
-#include <functional>
-#include <string_view>
-#include <utility>
+#include "support/standard.h"
 
 namespace test {
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <functional>
+#include "support/standard.h"
 
 namespace test {
 

@@ -1,7 +1,5 @@
 #include "support/go_moves.h"
 
-#include <stdexcept>
-
 #include "support/server.h"
 
 namespace test {

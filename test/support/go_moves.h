@@ -2,12 +2,8 @@
 // Each function does what the library does in one round trip. It uses Redis' clock where the library uses its own.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "store/keys.h"
+#include "support/standard.h"
 
 namespace test {
 

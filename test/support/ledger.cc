@@ -1,10 +1,5 @@
 #include "support/ledger.h"
 
-#include <algorithm>
-#include <set>
-#include <sstream>
-#include <utility>
-
 namespace test {
 
 using delayqueue::Message;

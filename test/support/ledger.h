@@ -1,20 +1,6 @@
 // Shared parts of the consumer tests: handlers that record deliveries, and consumers without waiting times.
 #pragma once
 
-#include <delayqueue/consumer.h>
-#include <delayqueue/inspector.h>
-#include <delayqueue/producer.h>
-#include <delayqueue/queue_admin.h>
-
-#include <chrono>
-#include <condition_variable>
-#include <cstddef>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "support/server.h"
 
 namespace test {

@@ -6,12 +6,8 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-#include <cstddef>
-#include <filesystem>
-#include <iterator>
-#include <vector>
-
 #include "os/descriptor.h"
+#include "support/standard.h"
 
 namespace test {
 

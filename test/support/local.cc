@@ -8,9 +8,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <stdexcept>
-
 #include "os/resources.h"
 
 namespace test {

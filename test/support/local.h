@@ -1,10 +1,9 @@
 // A temporary folder and a TCP port for this process alone.
 #pragma once
 
-#include <string>
-
 #include "embedded/server_process.h"
 #include "embedded/temporary_folder.h"
+#include "support/standard.h"
 
 namespace test {
 

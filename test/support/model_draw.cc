@@ -1,8 +1,4 @@
-#include <delayqueue/queue_admin.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <iterator>
 
 #include "support/model_moves.h"
 #include "support/server.h"

@@ -1,9 +1,5 @@
 #include "support/model_dump.h"
 
-#include <cmath>
-#include <cstdlib>
-#include <stdexcept>
-
 #include "store/replies.h"
 #include "store/scripts.h"
 #include "support/server.h"

@@ -1,14 +1,8 @@
 // The contents of all keys of a queue at one moment. Times are integers in us.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "redis/pipeline.h"
+#include "support/standard.h"
 
 namespace test::model {
 

@@ -2,8 +2,6 @@
 
 #include "store/headers.h"
 
-#include <algorithm>
-
 namespace test::model {
 namespace {
 

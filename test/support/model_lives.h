@@ -2,13 +2,6 @@
 // moves and the contents of the keys; it does not predict what a move does.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "support/model_dump.h"
 
 namespace test::model {

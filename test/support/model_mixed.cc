@@ -1,7 +1,5 @@
 #include "support/model_mixed.h"
 
-#include <algorithm>
-
 #include "support/server.h"
 
 namespace test::model {

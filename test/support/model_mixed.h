@@ -2,13 +2,6 @@
 // deliver early or twice, and settle what it does not hold. But no message may be lost unless Go gave it up.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
-#include <delayqueue/queue_admin.h>
-
 #include "support/go_moves.h"
 #include "support/model_moves.h"
 

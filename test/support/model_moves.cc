@@ -1,9 +1,5 @@
 #include "support/model_moves.h"
 
-#include <delayqueue/queue_admin.h>
-
-#include <algorithm>
-
 #include "support/server.h"
 
 // How moves run and are checked. How their arguments are drawn: model_draw.cc.

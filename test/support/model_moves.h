@@ -1,14 +1,6 @@
 // Random moves on a real queue. After each the promises are checked (model_lives.h).
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "redis/connection.h"
 #include "store/moves.h"
 #include "support/model_lives.h"

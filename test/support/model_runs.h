@@ -3,11 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <string>
-
 #include "support/model_moves.h"
 #include "support/seeds.h"
 

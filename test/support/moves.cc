@@ -5,12 +5,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <set>
-
 namespace test {
 namespace {
 

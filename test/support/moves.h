@@ -8,17 +8,6 @@
 #include "store/script_calls.h"
 #include "support/server.h"
 
-#include <delayqueue/error.h>
-
-#include <chrono>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 namespace test {
 
 using std::chrono::milliseconds;

@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <sstream>
-#include <stdexcept>
-#include <thread>
-#include <utility>
-
 namespace test {
 namespace {
 

@@ -1,13 +1,6 @@
 // A redis-server of a topology. Its port and folder stay the same when its process is killed and restarted.
 #pragma once
 
-#include <atomic>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
-
 #include "embedded/server_process.h"
 #include "support/local.h"
 #include "support/server.h"

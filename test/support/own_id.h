@@ -1,7 +1,7 @@
 // The ids with which worker_program sends if it chooses them itself.
 #pragma once
 
-#include <string>
+#include "support/standard.h"
 
 namespace test {
 

@@ -1,15 +1,6 @@
 // Queues with partitions, and messages in chosen ones, with ids that name them.
 #pragma once
 
-#include <delayqueue/error.h>
-#include <delayqueue/inspector.h>
-#include <delayqueue/queue_admin.h>
-
-#include <chrono>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "queue/endpoint.h"
 #include "redis/pipeline.h"
 #include "store/keys.h"

@@ -1,7 +1,7 @@
 // Absolute paths of files of this repository and of programs built with the tests.
 #pragma once
 
-#include <string>
+#include "support/standard.h"
 
 namespace test {
 

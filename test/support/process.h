@@ -11,14 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <mutex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
-
 namespace test {
 
 // A child process. The destructor kills it.

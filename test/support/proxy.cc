@@ -10,18 +10,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <deque>
-#include <future>
-#include <list>
-#include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <thread>
-#include <vector>
-
 #include "support/local.h"
 
 namespace test {

@@ -1,10 +1,7 @@
 // A proxy between a client and a server that injects faults.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
+#include "support/standard.h"
 
 namespace test {
 

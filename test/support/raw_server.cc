@@ -6,9 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <stdexcept>
-#include <utility>
-
 namespace test {
 namespace {
 

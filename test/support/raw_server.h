@@ -3,11 +3,6 @@
 
 #include <sys/types.h>
 
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "redis/socket.h"
 #include "support/node.h"
 #include "support/server.h"

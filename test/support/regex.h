@@ -2,8 +2,7 @@
 // that uses it seconds.
 #pragma once
 
-#include <string>
-#include <vector>
+#include "support/standard.h"
 
 namespace test {
 

@@ -4,12 +4,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <cerrno>
-#include <chrono>
-#include <stdexcept>
-#include <string_view>
-#include <vector>
-
 #include "os/resources.h"
 #include "support/server.h"
 

@@ -1,12 +1,6 @@
 // A proxy between clients and test::server() that detects pipelining: requests sent before the last reply arrived.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <list>
-#include <string>
-#include <thread>
-
 #include "embedded/server_process.h"
 #include "support/local.h"
 

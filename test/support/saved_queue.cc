@@ -2,10 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <cstddef>
-#include <cstdlib>
-
 namespace test {
 
 SavedQueue::SavedQueue(Scene& scene) : scene_(scene) {

@@ -4,10 +4,6 @@
 
 #include "support/moves.h"
 
-#include <map>
-#include <string>
-#include <utility>
-
 namespace test {
 
 // The contents of a queue: the value of each (key without its base, id or field). For a list: how often it has the id.

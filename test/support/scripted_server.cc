@@ -3,11 +3,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <optional>
-#include <string_view>
-#include <utility>
-
 namespace test {
 namespace {
 

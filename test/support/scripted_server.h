@@ -1,13 +1,6 @@
 // A server whose replies the test computes.
 #pragma once
 
-#include <functional>
-#include <list>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "embedded/server_process.h"
 #include "support/local.h"
 

@@ -1,8 +1,7 @@
 // How many random cases a test runs.
 #pragma once
 
-#include <cstdint>
-#include <cstdlib>
+#include "support/standard.h"
 
 namespace test {
 

@@ -1,12 +1,7 @@
 // A producer that keeps sending through faults.
 #pragma once
 
-#include <delayqueue/producer.h>
-
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
+#include "support/standard.h"
 
 namespace test {
 

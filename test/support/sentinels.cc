@@ -1,10 +1,5 @@
 #include "support/sentinels.h"
 
-#include <algorithm>
-#include <map>
-#include <stdexcept>
-#include <utility>
-
 namespace test {
 namespace {
 

@@ -1,11 +1,6 @@
 // A master with two replicas, monitored by three Sentinels.
 #pragma once
 
-#include <chrono>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "support/node.h"
 
 namespace test {

@@ -4,16 +4,6 @@
 #include <hiredis/hiredis.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <stdexcept>
-#include <system_error>
-#include <thread>
-#include <utility>
-
 namespace test {
 namespace {
 

@@ -1,17 +1,7 @@
 // The test process's own Redis server, and a Redis client that shares no code with the library.
 #pragma once
 
-#include <delayqueue/private_server.h>
-
-#include <chrono>
-#include <functional>
-#include <map>
-#include <memory>
-#include <ostream>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <vector>
+#include "support/standard.h"
 
 struct redisContext;
 

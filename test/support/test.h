@@ -1,54 +1,11 @@
-// The preamble of the tests: doctest, the public headers, the standard headers that most of them use, and the parts
-// that they share.
+// The preamble of the tests: doctest, the public and the standard headers, and the parts that most tests share.
 #pragma once
 
-#include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cmath>
-#include <condition_variable>
-#include <csignal>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <exception>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <future>
-#include <iostream>
-#include <iterator>
-#include <limits>
-#include <list>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <numeric>
-#include <optional>
-#include <random>
-#include <set>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <thread>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include "support/ledger.h"
 #include "support/server.h"
+#include "support/standard.h"
 #include "support/text.h"
 #include "support/with.h"
 

@@ -1,12 +1,7 @@
 // Texts: what is in an error, a log line or a file.
 #pragma once
 
-#include <fstream>
-#include <iterator>
-#include <ostream>
-#include <sstream>
-#include <string>
-#include <vector>
+#include "support/standard.h"
 
 namespace test {
 

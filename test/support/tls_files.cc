@@ -1,10 +1,5 @@
 #include "support/tls_files.h"
 
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-#include <stdexcept>
-
 namespace test {
 namespace {
 

@@ -1,11 +1,6 @@
 // Certificates for the TLS tests, made with the openssl command.
 #pragma once
 
-#include <delayqueue/options.h>
-
-#include <string>
-#include <vector>
-
 #include "support/raw_server.h"
 
 namespace test {

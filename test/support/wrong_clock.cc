@@ -5,10 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iostream>
-#include <stdexcept>
-
 #include "support/sanitized.h"
 
 namespace test {

@@ -2,14 +2,6 @@
 // Linux and a dynamically linked server.
 #pragma once
 
-#include <delayqueue/private_server.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
-
 #include "support/raw_server.h"
 
 namespace test {
