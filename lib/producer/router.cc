@@ -68,11 +68,13 @@ void SendRequest::fail(const Failure& with) {
 
 std::exception_ptr SendRequest::error() const {
   std::vector<std::string> ids;
-  if (failure->is_connection()) {
-    ids.reserve(messages.size());
-    for (const PendingMessage& message : messages) ids.push_back(message.id);
+  ids.reserve(messages.size());
+  bool not_sent = true;
+  for (const PendingMessage& message : messages) {
+    ids.push_back(message.id);
+    not_sent = not_sent && message.outcome == SendOutcome::not_written;
   }
-  return redis::exception_of(*failure, std::move(ids));
+  return redis::error_of_send(*failure, std::move(ids), not_sent);
 }
 
 // So that Producers do not all begin with the same partition.

@@ -32,13 +32,12 @@ Failure current_failure() {
   }
 }
 
-std::exception_ptr exception_of(const Failure& failure, std::vector<std::string> ids) {
+std::exception_ptr exception_of(const Failure& failure) {
   switch (failure.kind) {
     case Kind::slot_unavailable:
-      if (ids.empty()) return std::make_exception_ptr(SlotUnavailable(failure.text, failure.slot_moves));
-      [[fallthrough]];
+      return std::make_exception_ptr(SlotUnavailable(failure.text, failure.slot_moves));
     case Kind::connection:
-      return std::make_exception_ptr(ConnectionError(failure.text, std::move(ids)));
+      return std::make_exception_ptr(ConnectionError(failure.text));
     case Kind::reply:
       return std::make_exception_ptr(ReplyError(failure.text));
     case Kind::access_denied:
@@ -55,8 +54,11 @@ std::exception_ptr exception_of(const Failure& failure, std::vector<std::string>
   return failure.exception;
 }
 
-void raise(const Failure& failure, std::vector<std::string> ids) {
-  std::rethrow_exception(exception_of(failure, std::move(ids)));
+void raise(const Failure& failure) { std::rethrow_exception(exception_of(failure)); }
+
+std::exception_ptr error_of_send(const Failure& failure, std::vector<std::string> ids, bool not_sent) {
+  if (!failure.is_connection()) return exception_of(failure);
+  return std::make_exception_ptr(ConnectionError(failure.text, std::move(ids), not_sent));
 }
 
 }  // namespace delayqueue::redis

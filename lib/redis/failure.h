@@ -36,10 +36,12 @@ struct Failure {
 // The exception that is being handled.
 Failure current_failure();
 
-// A new exception object, so that each of several threads with the same failure gets one. A ConnectionError has the
-// ids.
-std::exception_ptr exception_of(const Failure& failure, std::vector<std::string> ids = {});
-[[noreturn]] void raise(const Failure& failure, std::vector<std::string> ids = {});
+// A new exception object, so that each of several threads with the same failure gets one.
+std::exception_ptr exception_of(const Failure& failure);
+[[noreturn]] void raise(const Failure& failure);
+
+// The same for a send. A ConnectionError has the ids of its messages; not_sent: see there.
+std::exception_ptr error_of_send(const Failure& failure, std::vector<std::string> ids, bool not_sent);
 
 // Calls the function. Returns the exception that it threw, if it did.
 template <class Call>

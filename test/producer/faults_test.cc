@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include "support/proxy.h"
 #include "support/raw_server.h"
 
 namespace delayqueue {
 namespace {
 
+using test::FaultProxy;
 using test::server_with;
 
 TEST_CASE("send: without a server throws ConnectionError with the id; sending that id again creates one message") {
@@ -90,6 +92,46 @@ TEST_CASE("send: after a lost answer there is one message, even if the send is r
   const Counts counts = queue.inspector.counts();
   CHECK(counts.ready == 3);
   CHECK(counts.totals.sent == 3);
+}
+
+// Sends again and again until the server is known to be away: a connection that was open may still take the bytes.
+TEST_CASE("send: not_sent() of its error is true if no server got the message, and false if one may have stored it") {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  Queue queue(proxy.url());
+  SendOptions own_id;
+  own_id.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  const std::vector<std::function<void()>> sends{
+      [&] { queue.producer.send("x", own_id); },
+      [&] {
+        queue.producer.send_batch(std::vector<OutgoingMessage>{{"x", own_id}, {"y", {}}});
+      },
+      [&] { queue.producer.send_async("x", own_id).get(); },
+  };
+  const auto not_sent = [](const std::function<void()>& send) -> std::optional<bool> {
+    try {
+      send();
+    } catch (const ConnectionError& e) {
+      CHECK(e.ids().size() >= 1);
+      return e.not_sent();
+    }
+    return std::nullopt;
+  };
+  for (const auto& send : sends) {
+    CHECK(not_sent(send) == std::nullopt);
+    proxy.drop_replies(1);
+    CHECK(not_sent(send) == false);
+  }
+  proxy.refuse(true);
+  for (const auto& send : sends) CHECK(test::eventually([&] { return not_sent(send) == true; }));
+  proxy.refuse(false);
+  CHECK(test::eventually([&] { return not_sent(sends.front()) == std::nullopt; }));
+
+  ProducerOptions options;
+  options.durability = Durability::replicas(1, 10ms);
+  Producer durable(own.url(), queue.name, options);
+  CHECK(not_sent([&] { durable.send("x"); }) == false);
+  CHECK(not_sent([&] { static_cast<void>(queue.producer.cancel(own_id.id)); }) == std::nullopt);
 }
 
 TEST_CASE("other calls: without a server throw ConnectionError, and succeed when Redis is back") {

@@ -59,17 +59,25 @@ TEST_CASE("failures: whether the call may have been executed, was refused, or la
   CHECK_FALSE(failure_of(SlotUnavailable("")).slot_moves);
 }
 
-TEST_CASE("failures: a connection error has the ids that it is raised with, and each one raised is an object apart") {
+TEST_CASE("failures: each one raised is an object apart") {
+  const Failure failure = failure_of(ConnectionError("a"));
+  const bool is_shared = exception_of(failure) == exception_of(failure);
+  CHECK_FALSE(is_shared);
+}
+
+TEST_CASE("failures: of a send, a connection error has the ids of its messages, and whether it was not sent") {
   for (const Failure& failure : {failure_of(ConnectionError("a")), failure_of(SlotUnavailable("a"))}) {
-    try {
-      raise(failure, {"x", "y"});
-    } catch (const ConnectionError& e) {
-      CHECK(e.ids() == std::vector<std::string>{"x", "y"});
-      CHECK(e.what() == std::string("a"));
+    for (const bool not_sent : {false, true}) {
+      try {
+        std::rethrow_exception(error_of_send(failure, {"x", "y"}, not_sent));
+      } catch (const ConnectionError& e) {
+        CHECK(e.ids() == std::vector<std::string>{"x", "y"});
+        CHECK(e.not_sent() == not_sent);
+        CHECK(e.what() == std::string("a"));
+      }
     }
-    const bool is_shared = exception_of(failure) == exception_of(failure);
-    CHECK_FALSE(is_shared);
   }
+  CHECK_THROWS_AS(std::rethrow_exception(error_of_send(failure_of(AccessDenied("a")), {"x"}, false)), AccessDenied);
 }
 
 }  // namespace

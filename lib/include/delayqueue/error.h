@@ -39,14 +39,19 @@ class DELAYQUEUE_EXPORT Error : public std::runtime_error {
 // present state: a repeated cancel(), for example, may return unknown.
 class DELAYQUEUE_EXPORT ConnectionError : public Error {
  public:
-  explicit ConnectionError(const std::string& what, std::vector<std::string> ids = {})
-      : Error(what), ids_(std::move(ids)) {}
+  explicit ConnectionError(const std::string& what, std::vector<std::string> ids = {}, bool not_sent = false)
+      : Error(what), ids_(std::move(ids)), not_sent_(not_sent) {}
 
   // The ids of all messages of the send, in the order of the messages; empty for all other calls.
   const std::vector<std::string>& ids() const { return ids_; }
 
+  // True: this send has stored nothing, because no server has got any of its messages, or none could serve them. False
+  // for a send whose messages may be stored, and for all other calls.
+  bool not_sent() const { return not_sent_; }
+
  private:
   std::vector<std::string> ids_;
+  bool not_sent_;
 };
 
 // Redis refused the call, or sent a reply that this library cannot read. The refused call changed nothing. In a call of
