@@ -2,11 +2,11 @@
 // consumer's thread only.
 #pragma once
 
-#include "consumer/intake.h"
 #include "consumer/clock_monitor.h"
 #include "consumer/handler_runner.h"
+#include "consumer/holdings.h"
+#include "consumer/intake.h"
 #include "consumer/lane_health.h"
-#include "consumer/lease_keeper.h"
 #include "consumer/maintenance.h"
 #include "consumer/partition_copies.h"
 #include "consumer/plan.h"
@@ -15,7 +15,6 @@
 #include "consumer/round_trip.h"
 #include "consumer/served_partition.h"
 #include "consumer/served_queue.h"
-#include "consumer/settler.h"
 #include "consumer/wakeup_listener.h"
 #include "consumer/wakeups.h"
 #include "queue/endpoint.h"

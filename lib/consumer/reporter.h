@@ -2,9 +2,9 @@
 // and the counters.
 #pragma once
 
-#include "consumer/intake.h"
 #include "consumer/counters.h"
-#include "consumer/settler.h"
+#include "consumer/holdings.h"
+#include "consumer/intake.h"
 #include "queue/event_sink.h"
 #include "queue/failure_log.h"
 #include "store/moves.h"

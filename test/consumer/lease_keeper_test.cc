@@ -1,7 +1,7 @@
 // LeaseKeeper: renewals whose answers are lost, or that Redis refuses.
 #include "support/test.h"
 
-#include "consumer/lease_keeper.h"
+#include "consumer/holdings.h"
 
 namespace delayqueue {
 namespace {
