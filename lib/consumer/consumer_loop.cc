@@ -188,7 +188,7 @@ void ConsumerLoop::make_plan() {
 void ConsumerLoop::tick(LaneServer& server) {
   if (!server.is_ready()) return;
   if (!server.is_only()) {
-    for (Lane* lane : server.lanes()) lane->give_back_late(plan_.gives_back[lane->number()]);
+    for (Lane* lane : server.lanes()) lane->release_late(plan_.gives_back[lane->number()]);
   }
   start_round_trips(server);
   server.finish_round_trip();
@@ -204,7 +204,7 @@ bool ConsumerLoop::has_connection(LaneServer& server) {
   return servers_.reconnect(server);
 }
 
-// Whether this server has no message that the consumer has to settle or give back.
+// Whether this server has no message that the consumer has to settle or release.
 bool ConsumerLoop::holds_nothing(const LaneServer& server) const {
   const std::vector<Lane*>& lanes = server.lanes();
   return handlers_.empty() && server.is_idle() && std::all_of(lanes.begin(), lanes.end(), [this](const Lane* lane) {
@@ -280,7 +280,7 @@ bool ConsumerLoop::plan_idle(LaneServer& server, Clock::time_point& next) {
 void ConsumerLoop::start_round_trips(LaneServer& server) {
   const bool stopping = wakeup_connections_.has_left();
   if (!server.may_start()) return;
-  if (stopping) give_back_unstarted(server);
+  if (stopping) release_unstarted(server);
   const bool takes = plan_.starts[server.number()];
   if (takes) {
     for (Lane* lane : server.lanes()) lane->read_wakeups(stopping || plan_.full[lane->number()]);
@@ -353,10 +353,10 @@ void ConsumerLoop::collect_done() {
   for (Lane& lane : lanes_) lane.settle(by_lane[lane.number()], returned(lane.number()));
 }
 
-// Gives back messages whose handler has not begun, of the lanes of this server: no take of theirs is under way.
-void ConsumerLoop::give_back_unstarted(const LaneServer& server) {
-  for (InFlightPtr& delivery : handlers_.take_back()) unstarted_[delivery->lane].push_back(std::move(delivery));
-  for (Lane* lane : server.lanes()) lane->give_back(std::exchange(unstarted_[lane->number()], {}));
+// Releases messages whose handler has not begun, of the lanes of this server: no take of theirs is under way.
+void ConsumerLoop::release_unstarted(const LaneServer& server) {
+  for (InFlightPtr& delivery : handlers_.dequeue_all()) unstarted_[delivery->lane].push_back(std::move(delivery));
+  for (Lane* lane : server.lanes()) lane->release_unstarted(std::exchange(unstarted_[lane->number()], {}));
 }
 
 // A queue is connected while requests of all its lanes succeed.

@@ -68,7 +68,7 @@ class ConsumerLoop {
   // Reports the failure of a step, or of the first connection. Returns the pause before the next attempt.
   run::Loop::Pause on_failure(const std::exception& e);
 
-  // From now on no more messages are taken and no handler begins. Messages whose handler has not begun are given back.
+  // From now on no more messages are taken and no handler begins. Messages whose handler has not begun are released.
   void stop_taking() {
     stopping_ = true;
     stop_began_.raise();
@@ -109,7 +109,7 @@ class ConsumerLoop {
 
   Reporter& common_reporter();
   void collect_done();
-  void give_back_unstarted(const LaneServer& server);
+  void release_unstarted(const LaneServer& server);
   void report_connected();
   void report_if_drained();
 
@@ -127,7 +127,7 @@ class ConsumerLoop {
   std::deque<ServedQueue> queues_;
   std::deque<Lane> lanes_;
   WakeupConnections wakeup_connections_;
-  std::vector<std::vector<InFlightPtr>> unstarted_;  // while stopping, of each lane: to be given back
+  std::vector<std::vector<InFlightPtr>> unstarted_;  // while stopping, of each lane: to be released
   LaneServers servers_;                              // after the lanes, which their round trips refer to
   run::Turns turns_;                                 // of the queues, by the messages that they have taken
   planning::Plan plan_;                              // of this step

@@ -83,7 +83,7 @@ std::size_t HandlerRunner::running() const {
 run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
   const Line& line = lines_[delivery->line];
   --line.counters->prefetched;
-  // Redis may have been away for longer than the lease. If the message is still ours, it is given back untouched.
+  // Redis may have been away for longer than the lease. If the message is still ours, it is released.
   if (delivery->message.lease_lost() || !delivery->begin()) {
     return work_result(delivery->release(snooze(milliseconds(0))));
   }
@@ -273,8 +273,8 @@ void HandlerRunner::refuse_verdicts() {
   inbox_->close();
 }
 
-std::vector<InFlightPtr> HandlerRunner::take_back() {
-  std::vector<InFlightPtr> unstarted = workers_->take_back();
+std::vector<InFlightPtr> HandlerRunner::dequeue_all() {
+  std::vector<InFlightPtr> unstarted = workers_->dequeue_all();
   given_ -= unstarted.size();
   return unstarted;
 }

@@ -58,7 +58,7 @@ class HandlerRunner {
   Done take_done();
 
   // Removes the deliveries whose handlers have not begun, and returns them.
-  std::vector<InFlightPtr> take_back();
+  std::vector<InFlightPtr> dequeue_all();
 
   // Lets another delivery begin in place of one that goes on without its lease, or whose handler hangs, so that others
   // do not wait for it: frees its place, and adds a worker if its handler still runs. A line with a DeliveryHandler has

@@ -67,7 +67,7 @@ bool PoisonRuns::may_add() const {
                      [](const Running& one) { return one.delivery->runs_longer_than(one.lease); });
 }
 
-void PoisonRuns::forget(const std::vector<InFlightPtr>& done) {
+void PoisonRuns::remove(const std::vector<InFlightPtr>& done) {
   const auto over = [&](const Running& one) { return has(done, one.delivery); };
   running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
 }
@@ -310,7 +310,7 @@ void BodyFetcher::set_contents(InFlightMessage& delivery, std::string body, cons
   MessageContents::set_headers(delivery.message, std::move(unpacked).value_or(Headers()));
 }
 
-std::vector<InFlightPtr> BodyFetcher::abandon_late(std::size_t most) {
+std::vector<InFlightPtr> BodyFetcher::dequeue_late(std::size_t most) {
   const std::size_t count = std::min({most, std::exchange(came_late_, 0), unrequested_last()});
   const auto first = waiting_.end() - static_cast<std::ptrdiff_t>(count);
   std::vector<InFlightPtr> late(std::make_move_iterator(first), std::make_move_iterator(waiting_.end()));
@@ -318,7 +318,7 @@ std::vector<InFlightPtr> BodyFetcher::abandon_late(std::size_t most) {
   return late;
 }
 
-std::vector<InFlightPtr> BodyFetcher::abandon() {
+std::vector<InFlightPtr> BodyFetcher::dequeue_all() {
   std::vector<InFlightPtr> all = std::exchange(waiting_, {});
   all.insert(all.end(), single_.begin(), single_.end());
   single_.clear();
@@ -326,7 +326,7 @@ std::vector<InFlightPtr> BodyFetcher::abandon() {
     fetch.cancel();
     all.push_back(fetch.delivery());
   }
-  abandoned_.splice(abandoned_.end(), lone_);
+  cancelled_.splice(cancelled_.end(), lone_);
   return all;
 }
 
@@ -388,7 +388,7 @@ void BodyFetcher::request_small(RoundTrip& round_trip) {
 }
 
 void BodyFetcher::advance_lone(bool works) {
-  abandoned_.remove_if([](const LoneFetch& one) { return one.has_ended(); });
+  cancelled_.remove_if([](const LoneFetch& one) { return one.has_ended(); });
   if (lone_.empty() && single_.empty()) return;
   for (auto one = lone_.begin(); one != lone_.end();) {
     const auto next = std::next(one);
@@ -438,7 +438,7 @@ void BodyFetcher::pause_lone(const std::string& failure) {
 
 void BodyFetcher::end_lone() {
   lone_.clear();
-  abandoned_.clear();
+  cancelled_.clear();
 }
 
 void BodyFetcher::read_lone(LoneFetch& fetch) {

@@ -237,7 +237,7 @@ class PoisonRuns {
   void add(const InFlightPtr& delivery, milliseconds lease) { running_.push_back({delivery, lease}); }
 
   // These were handled, or will not be.
-  void forget(const std::vector<InFlightPtr>& done);
+  void remove(const std::vector<InFlightPtr>& done);
 
   // A take of this guard may return one, until expect_none().
   void expect_one(const void* guard) { expected_by_ = guard; }
@@ -292,7 +292,7 @@ class PoisonGuard {
   void retry_grew() { may_hide_others_ = true; }
 
   // These were handled, or will not be.
-  void forget(const std::vector<InFlightPtr>& done) { runs_.forget(done); }
+  void remove(const std::vector<InFlightPtr>& done) { runs_.remove(done); }
 
  private:
   const milliseconds lease_;
@@ -429,10 +429,10 @@ class BodyFetcher {
 
   // At most so many of the deliveries that were added as late since the last call, and whose bodies nothing has
   // requested. They are the caller's from now on.
-  std::vector<InFlightPtr> abandon_late(std::size_t most);
+  std::vector<InFlightPtr> dequeue_late(std::size_t most);
 
   // All deliveries, which are the caller's from now on. Call it when no round trip is under way.
-  std::vector<InFlightPtr> abandon();
+  std::vector<InFlightPtr> dequeue_all();
 
  private:
   // A request for the bodies of deliveries that follow each other in waiting_.
@@ -470,11 +470,11 @@ class BodyFetcher {
   std::vector<InFlightPtr> waiting_;
   std::vector<InFlightPtr> single_;  // their sizes are read first
   std::list<LoneFetch> lone_;
-  std::list<LoneFetch> abandoned_;         // cancelled; they end soon
+  std::list<LoneFetch> cancelled_;         // they end soon
   Clock::time_point lone_paused_until_{};  // after one failed without reading
   std::size_t most_together_ = 0;          // bytes of small bodies in one fetch; 0: as many as there may be
   bool may_have_redelivered_ = false;
-  std::size_t came_late_ = 0;     // messages, since the last abandon_late()
+  std::size_t came_late_ = 0;     // messages, since the last dequeue_late()
   double body_size_ = 32 * 1024;  // running average, with headers; begins high, so that the first fetches are small
 };
 
@@ -554,7 +554,7 @@ class Prefetcher {
                 const store::Watcher& watcher);
 
   // These deliveries have a verdict, or no handler gets them.
-  void forget(const std::vector<InFlightPtr>& deliveries) { poison_guard_.forget(deliveries); }
+  void remove(const std::vector<InFlightPtr>& deliveries) { poison_guard_.remove(deliveries); }
 
  private:
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }

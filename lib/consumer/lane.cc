@@ -283,13 +283,13 @@ void Lane::read_wakeups(bool full) {
 // ---- Handlers -------------------------------------------------------------------------------------------------------
 
 void Lane::on_fetched(BodyFetcher::Fetched fetched) {
-  prefetcher_.forget(fetched.expired);
+  prefetcher_.remove(fetched.expired);
   try {
     reporter().fetched(fetched);
     for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
     handlers_.run(fetched, queue().line);
   } catch (...) {
-    let_go(fetched);
+    stop_renewing(fetched);
     throw;
   }
 }
@@ -298,7 +298,7 @@ void Lane::on_fetched(BodyFetcher::Fetched fetched) {
 void Lane::on_unfetched(const InFlightPtr& delivery, std::string reason) {
   const Severity severity = queue().large_bodies.warns() ? Severity::warning : Severity::debug;
   partition_.log(severity, redis::escaped(delivery->message.id()) + ": " + reason, {"", delivery->message.id()});
-  prefetcher_.forget({delivery});
+  prefetcher_.remove({delivery});
   delivery->release(nack(std::move(reason)));
   settler_.add(delivery);
   reporter().returned(1);
@@ -306,10 +306,10 @@ void Lane::on_unfetched(const InFlightPtr& delivery, std::string reason) {
 
 // Memory has run out, so no worker got these messages, and there is none to release them. Their leases are no longer
 // renewed: when these end, the messages are delivered again.
-void Lane::let_go(const BodyFetcher::Fetched& fetched) {
+void Lane::stop_renewing(const BodyFetcher::Fetched& fetched) {
   for (const auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) {
     for (const InFlightPtr& delivery : *group) lease_keeper_.remove(delivery);
-    prefetcher_.forget(*group);
+    prefetcher_.remove(*group);
   }
   reporter().returned(fetched.first.size() + fetched.redelivered.size());
 }
@@ -337,7 +337,7 @@ void Lane::on_lost(const std::vector<InFlightPtr>& lost) {
 
 void Lane::settle(const std::vector<InFlightPtr>& done, std::size_t returned) {
   for (const InFlightPtr& delivery : done) settler_.add(delivery);
-  prefetcher_.forget(done);
+  prefetcher_.remove(done);
   prefetch_size_.handled(returned, answers_.usual());
 }
 
@@ -361,14 +361,14 @@ void Lane::on_settled(const Settler::Outcome& outcome) {
 
 // ---- Stop -----------------------------------------------------------------------------------------------------------
 
-void Lane::give_back(std::vector<InFlightPtr> unstarted) {
-  for (InFlightPtr& delivery : bodies_.abandon()) unstarted.push_back(std::move(delivery));
+void Lane::release_unstarted(std::vector<InFlightPtr> unstarted) {
+  for (InFlightPtr& delivery : bodies_.dequeue_all()) unstarted.push_back(std::move(delivery));
   release(std::move(unstarted));
 }
 
-void Lane::give_back_late(std::size_t most) {
-  std::vector<InFlightPtr> late = bodies_.abandon_late(most);
-  prefetcher_.forget(late);
+void Lane::release_late(std::size_t most) {
+  std::vector<InFlightPtr> late = bodies_.dequeue_late(most);
+  prefetcher_.remove(late);
   release(std::move(late));
 }
 

@@ -133,11 +133,11 @@ class Lane {
   // Takes deliveries that have a verdict now. So many handlers have returned since the last call.
   void settle(const std::vector<InFlightPtr>& done, std::size_t returned);
   void expire_overrunning();
-  // Gives back deliveries whose handlers have not begun, and those that wait for their bodies, as if they had never
+  // Releases deliveries whose handlers have not begun, and those that wait for their bodies, as if they had never
   // been taken.
-  void give_back(std::vector<InFlightPtr> unstarted);
-  // Gives back at most so many messages that came too late, after other queues got their places.
-  void give_back_late(std::size_t most);
+  void release_unstarted(std::vector<InFlightPtr> unstarted);
+  // Releases at most so many messages that came too late, after other queues got their places.
+  void release_late(std::size_t most);
   // While the consumer stops: whether nothing is left to settle.
   bool is_drained() const;
 
@@ -149,7 +149,7 @@ class Lane {
   bool has_backlog() const;
   ConsumerActivity activity() const;
   void release(std::vector<InFlightPtr> unstarted);
-  void let_go(const BodyFetcher::Fetched& fetched);
+  void stop_renewing(const BodyFetcher::Fetched& fetched);
   void use_turn(const planning::Take& take);
   void add_reclaim(RoundTrip& round_trip);
   void add_promote(RoundTrip& round_trip, const planning::Take& take);

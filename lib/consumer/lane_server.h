@@ -91,7 +91,7 @@ class LaneServer {
   const RoundTrips& round_trips() const { return round_trips_; }
 
   // Only one round trip at a time: after a failure, until one succeeds; before the connection is replaced; and when
-  // stopping, so that all messages that were taken are known here when they are given back.
+  // stopping, so that all messages that were taken are known here when they are released.
   bool is_one_at_a_time() const;
 
   // Whether a round trip may be started; and one that settles.

@@ -146,7 +146,7 @@ class WorkerPool {
   }
 
   // Removes and returns the queued tasks, line by line.
-  std::vector<Task> take_back() {
+  std::vector<Task> dequeue_all() {
     const std::lock_guard lock(mutex_);
     std::vector<Task> tasks;
     for (std::size_t i = 0; i < lines_.size(); ++i) {

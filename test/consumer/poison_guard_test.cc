@@ -79,9 +79,9 @@ TEST_CASE("poison guard: it takes the next possible poison message once the last
   const InFlightPtr one = delivery("a");
   take(guard, {one}, 0, 5);
   CHECK(planned(guard).poison_max == 0);
-  guard.forget({delivery("b")});
+  guard.remove({delivery("b")});
   CHECK(planned(guard).poison_max == 0);
-  guard.forget({one});
+  guard.remove({one});
   CHECK(planned(guard).poison_max == 1);
 
   const InFlightPtr hangs = delivery("c");
@@ -107,7 +107,7 @@ TEST_CASE("poison guard: a message handled during the scan is followed by the ne
   PoisonRuns runs;
   PoisonGuard guard(1h, runs);
   const InFlightPtr one = scan_retry(guard);
-  guard.forget({one});
+  guard.remove({one});
   CHECK(goes_on(guard));
   CHECK_FALSE(guard.blocks_retry());
   CHECK(planned(guard).poison_max == 1);
@@ -144,7 +144,7 @@ TEST_CASE("poison guard: of several queues in one consumer, only one runs a poss
   const InFlightPtr next = delivery("b");
   take(other, {next}, 0, 0);
   CHECK(planned(one).poison_max == 0);
-  other.forget({next});
+  other.remove({next});
   CHECK(planned(one).poison_max == 1);
 }
 

@@ -138,14 +138,14 @@ TEST_CASE("worker_pool: urgent tasks run before all others") {
   CHECK(workers.begun() == std::vector<int>{100, 4, 5, 7, 1, 2, 3, 6});
 }
 
-TEST_CASE("worker_pool: take_back returns the tasks that have not begun, urgent ones first, each kind in order") {
+TEST_CASE("worker_pool: dequeue_all returns the tasks that have not begun, urgent ones first, each kind in order") {
   Workers workers(1);
   workers.pool.submit({100});
   REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
   workers.pool.submit({1, 2, 3});
   workers.pool.submit_urgent({4, 5});
-  CHECK(workers.pool.take_back() == std::vector<int>{4, 5, 1, 2, 3});
-  CHECK(workers.pool.take_back().empty());
+  CHECK(workers.pool.dequeue_all() == std::vector<int>{4, 5, 1, 2, 3});
+  CHECK(workers.pool.dequeue_all().empty());
   CHECK(workers.pool.load().waiting == 0);
   workers.open();
   CHECK(eventually([&] { return workers.done() == std::vector<int>{100}; }, kPatience));
@@ -373,7 +373,7 @@ TEST_CASE("worker_pool: close drops the tasks that have not begun") {
   CHECK(pool.take_done().size() == static_cast<std::size_t>(begun));
 }
 
-TEST_CASE("worker_pool: while `holds` is true, no task begins; take_back() returns all that wait") {
+TEST_CASE("worker_pool: while `holds` is true, no task begins; dequeue_all() returns all that wait") {
   Workers workers(2);
   workers.pool.submit({100, 101});
   REQUIRE(eventually([&] { return workers.begun().size() == 2; }, kPatience));
@@ -385,7 +385,7 @@ TEST_CASE("worker_pool: while `holds` is true, no task begins; take_back() retur
   workers.pool.submit({3});
   std::this_thread::sleep_for(50ms);
   CHECK(workers.begun().size() == 2);
-  CHECK(workers.pool.take_back().size() == 3);
+  CHECK(workers.pool.dequeue_all().size() == 3);
 }
 
 TEST_CASE("worker_pool: tasks that keep their places after work() bound how many begin, until the places are freed") {
@@ -530,7 +530,7 @@ TEST_CASE("worker_pool: out of memory no task of a call is added, and the caller
   CHECK(urgent.size() == 1000);  // NOLINT(bugprone-use-after-move)
   CHECK(pool.load().waiting == 0);
   CHECK(pool.load().running == 0);
-  CHECK(pool.take_back().empty());
+  CHECK(pool.dequeue_all().empty());
   pool.submit(std::move(tasks));
   CHECK(pool.load().waiting == 1000);
 }
