@@ -2,26 +2,9 @@
 
 #include <delayqueue/error.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace delayqueue {
-namespace {
-
-constexpr ReconnectBackoff::Pauses kUnreachable{milliseconds(50), milliseconds(1000)};  // it may be back any moment
-constexpr ReconnectBackoff::Pauses kRefused{milliseconds(500), milliseconds(5000)};     // until a person does something
-
-}  // namespace
-
-// A password, an ACL rule or a setting of this machine is changed by a person, so attempts may be rare; but not so rare
-// that leases end that can still be renewed.
-ReconnectBackoff::Pauses pauses_after(const std::exception& e, std::optional<milliseconds> lease) {
-  const bool forbidden =
-      dynamic_cast<const AccessDenied*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
-  if (!forbidden) return kUnreachable;
-  if (!lease) return kRefused;
-  return {kRefused.shortest, std::clamp(*lease / 3, kUnreachable.longest, kRefused.longest)};
-}
 
 ConsumerConnection::Made ConsumerConnection::make() {
   Made made;
@@ -44,6 +27,7 @@ void ConsumerConnection::use(Made made) {
   clock_monitor_.new_connection();
   close();
   connection_ = std::move(made.connection);
+  if (!works()) health_.join();
   durability_.use(std::move(made.confirming));
   if (made.risks) risk_watch_.log(*made.risks, connection_->where(), reporter_.sink());
 }
@@ -55,22 +39,15 @@ void ConsumerConnection::close() {
 }
 
 void ConsumerConnection::succeeded() {
-  if (reconnect_backoff_.is_failing()) {
-    reporter_.recovered(this,
-                        "Redis answers again at " + connection_->where() + "; it failed " +
-                            reconnect_backoff_.duration_text(Clock::now()),
-                        {connection_->where(), ""});
-  }
-  reconnect_backoff_.succeeded(Clock::now());
-  works_ = true;
+  const std::string where = connection_->where();
+  if (const auto text = health_.succeeded(where)) reporter_.recovered(this, *text, {where, ""});
 }
 
 void ConsumerConnection::failed(const std::exception& e) {
-  works_ = false;
   reporter_.counters().failed(e.what());
   const auto since = connection_ == nullptr ? attempt_began_ : connection_->silent_since();
-  const std::string text = reconnect_backoff_.failed(e.what(), pauses_after(e, std::nullopt), Clock::now(), since);
-  reporter_.failed(this, text, reconnect_backoff_.is_new(), {connection_ == nullptr ? "" : connection_->where(), ""});
+  const std::string text = health_.failed(e.what(), pauses_after(e), since);
+  reporter_.failed(this, text, health_.is_new_failure(), {connection_ == nullptr ? "" : connection_->where(), ""});
   durability_.close();
   connection_.reset();
 }

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "consumer/clock_monitor.h"
-#include "consumer/reconnect_backoff.h"
 #include "consumer/reporter.h"
 #include "consumer/verdict_durability.h"
 #include "queue/endpoint.h"
+#include "queue/health.h"
 #include "queue/server_risks.h"
 #include "redis/connection.h"
 
@@ -16,14 +16,9 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace delayqueue {
-
-// The pauses after this failure. `lease`: of messages whose leases can be renewed when requests succeed again; unset:
-// there are none.
-ReconnectBackoff::Pauses pauses_after(const std::exception& e, std::optional<milliseconds> lease);
 
 class ConsumerConnection {
  public:
@@ -60,11 +55,11 @@ class ConsumerConnection {
   redis::Connection& get() const { return *connection_; }
 
   // Whether requests have succeeded since the last failure.
-  bool works() const { return works_; }
+  bool works() const { return health_.works(); }
 
   // The time until the next attempt; not positive: now.
-  Clock::duration pause() const { return reconnect_backoff_.left(Clock::now()); }
-  void retry_now() { reconnect_backoff_.retry_now(); }
+  Clock::duration pause() const { return health_.pause(); }
+  void retry_now() { health_.retry_now(); }
 
   // Requests on the connection succeeded.
   void succeeded();
@@ -83,9 +78,8 @@ class ConsumerConnection {
   VerdictDurability& durability_;
   Reporter& reporter_;
   std::unique_ptr<redis::Connection> connection_;
-  bool works_ = false;
   Clock::time_point attempt_began_{};
-  ReconnectBackoff reconnect_backoff_;
+  HealthMonitor health_;
   RiskWatch risk_watch_;
   ClockMonitor clock_monitor_;
 };

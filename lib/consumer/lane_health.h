@@ -2,9 +2,9 @@
 // thread only.
 #pragma once
 
-#include "consumer/reconnect_backoff.h"
 #include "consumer/round_trip.h"
 #include "consumer/served_partition.h"
+#include "queue/health.h"
 
 #include <delayqueue/options.h>
 
@@ -26,18 +26,18 @@ class LaneHealth {
   LaneRequests& requests() { return requests_; }
 
   // Whether it uses the connection of its server.
-  bool has_joined() const { return joined_; }
+  bool has_joined() const { return health_.state() != Health::away; }
   // Its first requests there succeeded.
-  void join() { joined_ = only_joined_ = true; }
+  void join() { health_.join(); }
   // The connection was lost, or replaced.
   void leave();
 
   // Whether its requests have succeeded since the last failure.
-  bool works() const { return works_; }
+  bool works() const { return health_.works(); }
 
   // The time until the next attempt; not positive: now.
-  Clock::duration pause() const { return backoff_.left(Clock::now()); }
-  void retry_now() { backoff_.retry_now(); }
+  Clock::duration pause() const { return health_.pause(); }
+  void retry_now() { health_.retry_now(); }
 
   // What the lane may add to a round trip with this purpose. After a failure it has requests in one round trip at a
   // time, until one succeeds.
@@ -53,11 +53,8 @@ class LaneHealth {
 
  private:
   const ServedPartition& partition_;
-  ReconnectBackoff backoff_;  // after refused requests
+  HealthMonitor health_;
   LaneRequests requests_;
-  bool joined_ = false;
-  bool only_joined_ = false;  // the requests that have finished were those of the join
-  bool works_ = false;
 };
 
 }  // namespace delayqueue

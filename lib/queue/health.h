@@ -1,4 +1,4 @@
-// Failures in a row: the pause before the next attempt, and the text for the log. For one thread.
+// Whether requests to a server, or about a part of it, succeed; and when to try again after a failure. For one thread.
 #pragma once
 
 #include "os/resources.h"
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <random>
 #include <string>
@@ -15,6 +16,7 @@
 
 namespace delayqueue {
 
+// Failures in a row: the pause before the next attempt, and the text for the log.
 class ReconnectBackoff {
  public:
   using Clock = std::chrono::steady_clock;
@@ -73,6 +75,51 @@ class ReconnectBackoff {
   bool failing_ = false;
   Clock::time_point since_, next_, healthy_since_;
   std::minstd_rand random_{random_seed()};
+};
+
+// The pauses after this failure. `lease`: of messages whose leases can be renewed when requests succeed again; unset:
+// there are none.
+ReconnectBackoff::Pauses pauses_after(const std::exception& e, std::optional<milliseconds> lease = std::nullopt);
+
+enum class Health {
+  away,     // no connection is used
+  joining,  // the first requests on a connection have succeeded
+  works,    // so have others, since the last failure
+  failing,  // a request has failed since then
+};
+
+// The health of one connection, or of what is used over it, with the pause after a failure.
+class HealthMonitor {
+ public:
+  using Clock = ReconnectBackoff::Clock;
+
+  Health state() const { return state_; }
+  bool works() const { return state_ == Health::works; }
+
+  void join() { state_ = Health::joining; }
+  void leave() { state_ = Health::away; }
+
+  // A request has succeeded, or an attempt to connect. Returns the text for the log if this ends a failure.
+  std::optional<std::string> succeeded(const std::string& where);
+  // Requests succeed that do not show that all others do.
+  void joined_only() {
+    if (state_ == Health::joining && backoff_.is_failing()) state_ = Health::failing;
+  }
+
+  // Returns the text for the log. `since`: see ReconnectBackoff.
+  std::string failed(const std::string& what, const ReconnectBackoff::Pauses& pauses,
+                     std::optional<Clock::time_point> since = std::nullopt);
+  bool is_failing() const { return backoff_.is_failing(); }
+  // Whether the last failure was the first one, or the first after a time of health.
+  bool is_new_failure() const { return backoff_.is_new(); }
+
+  // The time until the next attempt; not positive: now.
+  Clock::duration pause() const { return backoff_.left(Clock::now()); }
+  void retry_now() { backoff_.retry_now(); }
+
+ private:
+  Health state_ = Health::away;
+  ReconnectBackoff backoff_;
 };
 
 }  // namespace delayqueue

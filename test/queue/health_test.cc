@@ -1,8 +1,8 @@
-// The pauses between a consumer's reconnects, and which failures are warnings.
+// The pauses between attempts after failures, which failures are warnings, and the health of a connection.
 #include "support/test.h"
 
-#include "consumer/reconnect_backoff.h"
 #include "queue/failure_log.h"
+#include "queue/health.h"
 
 namespace delayqueue {
 namespace {
@@ -147,6 +147,48 @@ TEST_CASE("failure log: a new failure is a warning at once: another text, anothe
   CHECK(log.warns(&log, "away", false, now + 61s));
   CHECK(log.warns(&log, "away", true, now + 10min));
   CHECK(log.warns(&log, "refused", false, now + 10min));
+}
+
+TEST_CASE("health: a connection works when a request has succeeded there, and not after a failure") {
+  HealthMonitor health;
+  CHECK((health.state() == Health::away));
+  health.failed("away", kPauses);
+  CHECK((health.state() == Health::away));
+  CHECK(health.is_new_failure());
+  CHECK(health.pause() > 0ms);
+  health.retry_now();
+  CHECK(health.pause() <= 0ms);
+  health.join();
+  CHECK((health.state() == Health::joining));
+  health.joined_only();  // after a failure another request has to succeed
+  CHECK((health.state() == Health::failing));
+  CHECK(test::has(health.succeeded("there").value_or(""), "Redis answers again at there; it failed for "));
+  CHECK(health.works());
+  CHECK_FALSE(health.succeeded("there"));
+  CHECK(test::has(health.failed("away", kPauses), "away (for "));  // no time of health between the two
+  CHECK((health.state() == Health::failing));
+  health.leave();
+  CHECK((health.state() == Health::away));
+  health.join();
+  CHECK_FALSE(health.works());
+}
+
+TEST_CASE("health: after a first join without a failure nothing else has to succeed") {
+  HealthMonitor health;
+  health.join();
+  health.joined_only();
+  CHECK((health.state() == Health::joining));
+  CHECK_FALSE(health.succeeded("there"));
+  CHECK(health.works());
+}
+
+TEST_CASE("health: what a person has to change is tried rarely, but while leases are held at least thrice in each") {
+  CHECK(pauses_after(ConnectionError("away")).longest == 1s);
+  CHECK(pauses_after(AccessDenied("NOPERM")).longest == 5s);
+  CHECK(pauses_after(SetupError("no memory")).longest == 5s);
+  CHECK(pauses_after(AccessDenied("NOPERM"), 6s).longest == 2s);
+  CHECK(pauses_after(AccessDenied("NOPERM"), 1s).longest == 1s);
+  CHECK(pauses_after(AccessDenied("NOPERM"), 60s).longest == 5s);
 }
 
 }  // namespace
