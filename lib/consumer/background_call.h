@@ -58,6 +58,9 @@ class BackgroundCall {
     return is_started() && result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
 
+  // Whether a thread has to end first: that of this call; or any, if BackgroundCalls::kMost run.
+  bool is_waiting() const { return is_started() ? !has_ended() : !may_start(); }
+
   // Waits for the end of the call. Returns its result, or throws what it threw.
   Result finish() {
     wait();

@@ -27,11 +27,6 @@ bool LaneServer::needs_connection() const {
   return !connection_.is_open() || (connection_.get().has_moved() && round_trips_.empty());
 }
 
-bool LaneServer::is_waiting() const {
-  if (!opening_) return false;
-  return opening_->is_started() ? !opening_->has_ended() : !opening_->may_start();
-}
-
 void LaneServer::connect() {
   connection_.begin_attempt();
   use(connection_.make());

@@ -60,7 +60,7 @@ class LaneServer {
   bool needs_connection() const;
 
   // Whether another thread has to end first: the one that makes the connection; or any, if BackgroundCalls::kMost run.
-  bool is_waiting() const;
+  bool is_waiting() const { return opening_ && opening_->is_waiting(); }
 
   // Connects in this thread. Throws what the library's calls throw.
   void connect();

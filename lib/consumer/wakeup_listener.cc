@@ -15,7 +15,6 @@ constexpr const char* kBlockText = "5";
 constexpr const char* kShortBlockText = "0.1";     // while some queues are left out
 constexpr std::chrono::seconds kRefusedPause{10};  // a user without the right to block polls; retry rarely
 constexpr milliseconds kFirstPause{50};            // after a broken connection; doubles up to the patience
-constexpr int kHealth = 10;                        // a connection that lives for so many pauses ends the doubling
 
 }  // namespace
 
@@ -55,12 +54,6 @@ void WakeupListener::begin(const std::vector<std::string>& keys, bool all,
     // This thread also renews leases, so slow attempts must be rare.
     connect_at_ = std::max(connect_at_, Clock::now() + 10 * (Clock::now() - now));
   }
-}
-
-// Whether the other thread has nothing for begin() yet.
-bool WakeupListener::is_opening() const {
-  if (!opening_ || connection_ != nullptr) return false;
-  return opening_->is_started() ? !opening_->has_ended() : !opening_->may_start();
 }
 
 // Connects if there is no connection.
@@ -115,7 +108,7 @@ void WakeupListener::read(redis::Reply answer) {
   if (--unread_ > 0) return;
   if (is_refused_) return check_keys();
   waiting_ = false;
-  if (Clock::now() - connected_at_ >= kHealth * pause_) pause_ = milliseconds(0);
+  backoff_.succeeded(connected_at_);
 }
 
 void WakeupListener::add_marker(const std::string& key, redis::Reply member, redis::Reply due) {
@@ -164,11 +157,11 @@ void WakeupListener::end() {
 }
 
 void WakeupListener::drop_broken() {
-  pause_ = std::min(std::max(2 * pause_, kFirstPause), patience_);
-  drop(pause_);
+  backoff_.failed("", {kFirstPause, patience_}, Clock::now());
+  drop(backoff_.left(Clock::now()));
 }
 
-void WakeupListener::drop(milliseconds pause) {
+void WakeupListener::drop(Clock::duration pause) {
   connection_.reset();
   waiting_ = false;
   unread_ = unchecked_ = 0;

@@ -18,6 +18,7 @@
 
 #include "consumer/background_call.h"
 #include "queue/endpoint.h"
+#include "queue/health.h"
 #include "redis/connection.h"
 #include "store/moves.h"
 
@@ -64,7 +65,7 @@ class WakeupListener {
   // returns the least one, so under load the markers of some partitions would never be received.
   void begin(const std::vector<std::string>& keys, bool all, const std::vector<std::string>& emptied = {}) noexcept;
 
-  // Whether begin() would do something now.
+  // Whether begin() would do something now: it need not wait for a thread that connects.
   bool may_begin(Clock::time_point now) const { return now >= (waiting_ ? until_ : connect_at_) && !is_opening(); }
 
   // For poll() while waiting; -1: not waiting.
@@ -95,19 +96,19 @@ class WakeupListener {
   Left leave(Clock::time_point until) noexcept;
 
  private:
+  bool is_opening() const { return opening_ && connection_ == nullptr && opening_->is_waiting(); }
   void receive_until(Clock::time_point deadline);
   void read(redis::Reply answer);
   void add_marker(const std::string& key, redis::Reply member, redis::Reply due);
-  bool is_opening() const;
   bool has_connected();
   void check_keys();
   void read_check(redis::Reply answer);
   void drop_broken();
-  void drop(milliseconds pause);
+  void drop(Clock::duration pause);
 
   Endpoint& endpoint_;
   const milliseconds patience_;  // timeout of a silent connection, and the longest pause between attempts to connect
-  milliseconds pause_{0};
+  ReconnectBackoff backoff_;
   std::unique_ptr<redis::Connection> connection_;
   std::optional<BackgroundCall<std::unique_ptr<redis::Connection>>> opening_;
   bool waiting_ = false;              // for an answer
