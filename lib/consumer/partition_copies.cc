@@ -19,8 +19,7 @@ PartitionCopies::PartitionCopies(ServedPartition& partition) : partition_(partit
 }
 
 void PartitionCopies::learn(const store::Layout& copy) {
-  layout_ = copy;
-  partition_.queue.layout.learn(copy);
+  partition_.queue.layout.keeper().remember(partition_.number, copy);
 }
 
 void PartitionCopies::learn(store::PauseState copy) {
@@ -50,7 +49,7 @@ void PartitionCopies::add_reading(RoundTrip& round_trip, bool layout, millisecon
   if (!next_keys_ || !may_read_next_) return;
   round_trip.expect(store::read_layout(round_trip.pipeline(), *next_keys_), [this](const auto& answer) {
     try {
-      partition_.queue.layout.learn(answer.get());
+      partition_.queue.layout.keeper().remember(1, answer.get());
     } catch (const ReplyError&) {
       may_read_next_ = false;
     }
@@ -58,9 +57,10 @@ void PartitionCopies::add_reading(RoundTrip& round_trip, bool layout, millisecon
 }
 
 void PartitionCopies::add_updates(RoundTrip& round_trip) {
-  const store::Layout& known = partition_.queue.layout.known();
-  if (const store::Layout all = store::merged(layout_, known); all != layout_) {
-    layout_ = all;  // if it fails, the next time that the copy is read shows it
+  LayoutKeeper& layout = partition_.queue.layout.keeper();
+  if (layout.is_behind(partition_.number)) {
+    const store::Layout known = layout.known();
+    layout.remember(partition_.number, known);  // if it fails, the next time that the copy is read shows it
     store::copy_layout(round_trip.pipeline(), partition_.keys(), known);
   }
   if (is_urgent()) copy_pause(round_trip);

@@ -49,7 +49,6 @@ class PartitionCopies {
   void copy_pause(RoundTrip& round_trip);
 
   ServedPartition& partition_;
-  store::Layout layout_;  // as it was last seen here
   std::chrono::steady_clock::time_point due_;
   std::optional<store::Keys> next_keys_;  // of partition 0: those of partition 1, if they are on the same server
   bool may_read_next_ = true;

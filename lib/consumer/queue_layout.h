@@ -3,7 +3,7 @@
 
 #include "consumer/background_call.h"
 #include "queue/endpoint.h"
-#include "store/layout.h"
+#include "queue/layout_keeper.h"
 
 #include <chrono>
 #include <cstddef>
@@ -16,17 +16,16 @@ namespace delayqueue {
 class QueueLayout {
  public:
   // `endpoint`: of partition 0.
-  explicit QueueLayout(Endpoint& endpoint) : endpoint_(endpoint) {}
+  explicit QueueLayout(Endpoint& endpoint);
 
   // Whether the queue may have more partitions than one.
   bool may_have_partitions() const { return !endpoint_.key_options().bodies_under_dp; }
 
   // All that was read so far.
-  const store::Layout& known() const { return known_; }
-  void learn(const store::Layout& copy) { known_ = store::merged(known_, copy); }
+  store::Layout known() const { return keeper_.known(); }
+  LayoutKeeper& keeper() { return keeper_; }
 
-  // In a Cluster: begins to read the copy of partition 1 in another thread, if that is due; and adds what such a thread
-  // has read. `queues`: how many the consumer has.
+  // In a Cluster: begins to read the copy of partition 1 in another thread, if that is due. `queues`: how many the consumer has.
   void read_elsewhere(BackgroundCalls& calls, std::size_t queues);
   void read_elsewhere_soon() { due_ = {}; }
 
@@ -35,8 +34,8 @@ class QueueLayout {
 
  private:
   Endpoint& endpoint_;
-  store::Layout known_{};
-  std::optional<BackgroundCall<store::Layout>> reading_;
+  LayoutKeeper keeper_;
+  std::optional<BackgroundCall<void>> reading_;
   std::chrono::steady_clock::time_point due_;
 };
 

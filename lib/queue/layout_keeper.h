@@ -51,6 +51,9 @@ class LayoutKeeper {
   // if it then cannot be told whether the queue has that partition.
   std::vector<unsigned> partitions_of(const std::vector<std::string>& ids, LostCopies lost = LostCopies::restore);
 
+  // Whether the copy of a partition is behind, as far as this object has seen.
+  bool is_behind(unsigned partition) const;
+
   // Updates the copy of a partition that is about to be used, if it is behind as far as this object has seen. By their
   // copies, partitions in use can be told from other queues of the same name: see probe().
   void copy_to(unsigned partition);
@@ -89,7 +92,6 @@ class LayoutKeeper {
   void read_copy(unsigned partition);
   void update(unsigned partition, const store::Layout& layout);
   void update(unsigned partition, const store::Layout& layout, redis::Connection& connection);
-  bool is_behind(unsigned partition) const;
 
   const std::string queue_;
   const store::KeyOptions options_;
