@@ -4,12 +4,12 @@
 #include "embedded/folder_use.h"
 #include "embedded/private_folder.h"
 #include "os/interrupt.h"
+#include "os/per_process.h"
 
 #include <delayqueue/error.h>
 #include <delayqueue/private_server.h>
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -31,17 +31,12 @@ struct Entry {
 };
 
 struct Registry {
-  explicit Registry(const Registry* of_parent) : parent(of_parent) {}
-
-  const Registry* const parent;  // of the process that forked this one; never used
-  const pid_t owner = ::getpid();
   std::mutex mutex;  // guards the map
   std::map<std::string, Entry> by_folder;
   std::atomic<bool> ended{false};
 };
 
-// Never destroyed, because threads and static objects of the host program may use it until the process ends.
-std::atomic<Registry*> current_registry{nullptr};
+PerProcess<Registry> registry_of_folders;
 
 constexpr std::chrono::seconds kJoinLimit{15};      // other processes may be starting or ending the server
 constexpr std::chrono::milliseconds kLockPause{1};  // between attempts: a blocking lock could not be interrupted
@@ -62,25 +57,14 @@ void end_server(Entry& entry, const std::string& folder) try {
 // Called when the process exits, after the destructors of static objects, which may use the servers until then.
 // atexit() would end the servers before an object that was made earlier than the first connection.
 [[gnu::destructor, gnu::used]] void end_servers() {
-  Registry* registry = current_registry;
-  if (registry == nullptr || registry->owner != ::getpid()) return;
+  Registry* const registry = registry_of_folders.find();
+  if (registry == nullptr) return;
   registry->ended = true;
   const std::lock_guard lock(registry->mutex);
   for (auto& [folder, entry] : registry->by_folder) {
     const std::lock_guard none_starts(entry.mutex);
     end_server(entry, folder);
   }
-}
-
-// A forked process makes a new registry, because threads that it does not have may hold locks of the inherited one.
-Registry& registry_of_this_process() {
-  Registry* registry = current_registry;
-  while (registry == nullptr || registry->owner != ::getpid()) {
-    auto fresh = std::make_unique<Registry>(registry);
-    if (!current_registry.compare_exchange_strong(registry, fresh.get())) continue;
-    registry = fresh.release();
-  }
-  return *registry;
 }
 
 Entry& entry_of(Registry& registry, const std::string& folder) {
@@ -135,7 +119,7 @@ std::string socket_of_process(Entry& entry) {
 std::string embedded_socket(const std::string& folder) {
   const std::string path = folder.empty() ? "" : absolute_folder(folder);
   check_socket_path(path);
-  Registry& registry = registry_of_this_process();
+  Registry& registry = registry_of_folders.get();
   Entry& entry = entry_of(registry, path);
   const std::string where = folder.empty() ? "embedded: " : "embedded:" + folder + ": ";
   std::unique_lock lock(entry.mutex, std::try_to_lock);

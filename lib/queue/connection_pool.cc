@@ -2,8 +2,7 @@
 
 #include "embedded/folder_servers.h"
 #include "embedded/private_folder.h"
-
-#include <unistd.h>
+#include "os/per_process.h"
 
 #include <algorithm>
 #include <atomic>
@@ -139,27 +138,11 @@ class PoolName {
 };
 
 struct Registry {
-  explicit Registry(const Registry* of_parent) : parent(of_parent) {}
-
-  const Registry* const parent;  // of the process that forked this one; never used
-  const pid_t owner = ::getpid();
   std::mutex mutex;  // guards the map
   std::map<std::string, std::weak_ptr<ConnectionPool>> pools;
 };
 
-// Never destroyed, because static objects of the host program may use it until the process ends.
-std::atomic<Registry*> current_registry{nullptr};
-
-// A forked process makes a new registry: two processes must not share a connection, and threads that the new process
-// does not have may hold locks of the inherited one.
-Registry& registry_of_this_process() {
-  Registry* registry = current_registry;
-  while (registry == nullptr || registry->owner != ::getpid()) {
-    auto fresh = std::make_unique<Registry>(registry);
-    if (current_registry.compare_exchange_strong(registry, fresh.get())) registry = fresh.release();
-  }
-  return *registry;
-}
+PerProcess<Registry> registry_of_pools;
 
 }  // namespace
 
@@ -167,7 +150,7 @@ std::shared_ptr<ConnectionPool> ConnectionPool::of_process(Url url, const Connec
   // The same relative folder is another one after the program has changed its working directory.
   if (!url.folder.empty()) url.folder = absolute_folder(url.folder);
   std::string name = PoolName(url, options).text();
-  Registry& registry = registry_of_this_process();
+  Registry& registry = registry_of_pools.get();
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.pools.find(name);
   std::shared_ptr<ConnectionPool> pool = found == registry.pools.end() ? nullptr : found->second.lock();
@@ -183,7 +166,7 @@ ConnectionPool::ConnectionPool(const Url& url, const ConnectionOptions& options,
 
 ConnectionPool::~ConnectionPool() {
   if (name_.empty()) return;
-  Registry& registry = registry_of_this_process();
+  Registry& registry = registry_of_pools.get();
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.pools.find(name_);
   // Another thread may already have made the next pool with this name.
