@@ -56,7 +56,7 @@ verdict() {
     by=pipelines
   elif [[ $script == lib/producer/* ]]; then
     by=producer
-  elif [[ $script =~ ^lib/consumer/(plan|intake|consumer_loop|round_trip|lane)\. ]]; then
+  elif [[ $script =~ ^lib/consumer/(plan|intake|consumer_loop|link|lane)\. ]]; then
     by=takes
   elif model; then
     by=others

@@ -2,16 +2,14 @@
 // their verdicts.
 #pragma once
 
-#include "consumer/background_call.h"
 #include "consumer/handler_runner.h"
-#include "consumer/lane.h"
-#include "consumer/lane_server.h"
-#include "consumer/lane_servers.h"
-#include "consumer/plan.h"
 #include "consumer/intake.h"
+#include "consumer/lane.h"
+#include "consumer/link.h"
+#include "consumer/plan.h"
 #include "consumer/reporter.h"
-#include "consumer/round_trip.h"
 #include "consumer/served_queue.h"
+#include "consumer/servers.h"
 #include "consumer/wakeup_connections.h"
 #include "os/interrupt.h"
 #include "run/loop.h"

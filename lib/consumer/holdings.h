@@ -4,7 +4,7 @@
 
 #include "consumer/clock_monitor.h"
 #include "consumer/delivery.h"
-#include "consumer/round_trip.h"
+#include "consumer/link.h"
 #include "store/moves.h"
 
 #include <delayqueue/backoff.h>

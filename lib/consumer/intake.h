@@ -2,10 +2,9 @@
 // consumer's thread only.
 #pragma once
 
-#include "consumer/background_call.h"
 #include "consumer/delivery.h"
+#include "consumer/link.h"
 #include "consumer/plan.h"
-#include "consumer/round_trip.h"
 #include "queue/endpoint.h"
 #include "store/moves.h"
 

@@ -2,7 +2,7 @@
 // thread only.
 #pragma once
 
-#include "consumer/round_trip.h"
+#include "consumer/link.h"
 #include "consumer/served_partition.h"
 #include "queue/health.h"
 

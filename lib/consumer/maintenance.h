@@ -4,7 +4,7 @@
 // only.
 #pragma once
 
-#include "consumer/round_trip.h"
+#include "consumer/link.h"
 #include "store/moves.h"
 
 #include <algorithm>

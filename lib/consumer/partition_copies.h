@@ -2,7 +2,7 @@
 // behind. Used by the consumer's thread only.
 #pragma once
 
-#include "consumer/round_trip.h"
+#include "consumer/link.h"
 #include "consumer/served_partition.h"
 #include "store/keys.h"
 #include "store/layout.h"

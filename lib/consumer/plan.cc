@@ -1,6 +1,6 @@
 #include "consumer/plan.h"
 
-#include "consumer/round_trip.h"
+#include "consumer/link.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // The layout of one queue of a consumer, as far as its copies were read. Used by the consumer's thread only.
 #pragma once
 
-#include "consumer/background_call.h"
+#include "consumer/link.h"
 #include "queue/endpoint.h"
 #include "queue/layout_keeper.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "consumer/delivery.h"
-#include "consumer/round_trip.h"
+#include "consumer/link.h"
 #include "consumer/served_partition.h"
 #include "store/registry.h"
 

@@ -2,8 +2,8 @@
 // Used by the consumer's thread only.
 #pragma once
 
-#include "consumer/background_call.h"
 #include "consumer/lane.h"
+#include "consumer/link.h"
 #include "consumer/served_queue.h"
 #include "consumer/wakeup_listener.h"
 

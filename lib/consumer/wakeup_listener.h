@@ -16,7 +16,7 @@
 // too.
 #pragma once
 
-#include "consumer/background_call.h"
+#include "consumer/link.h"
 #include "queue/endpoint.h"
 #include "queue/health.h"
 #include "redis/connection.h"

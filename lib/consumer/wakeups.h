@@ -2,8 +2,8 @@
 // consumer's thread only.
 #pragma once
 
+#include "consumer/link.h"
 #include "consumer/plan.h"
-#include "consumer/round_trip.h"
 #include "consumer/served_partition.h"
 #include "consumer/wakeup_listener.h"
 #include "store/moves.h"

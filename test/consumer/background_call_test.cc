@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "consumer/background_call.h"
+#include "consumer/link.h"
 #include "consumer/wakeup_listener.h"
 #include "queue/endpoint.h"
 #include "support/raw_server.h"

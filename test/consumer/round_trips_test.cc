@@ -1,7 +1,7 @@
 // Pipelined round trips: the consumer sends a second one before the first is answered.
 #include "support/test.h"
 
-#include "consumer/round_trip.h"
+#include "consumer/link.h"
 #include "support/proxy.h"
 #include "support/relay.h"
 #include "support/scripted_server.h"

@@ -1,0 +1,389 @@
+#include "consumer/servers.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+constexpr std::chrono::seconds kLongestIdle{10};
+constexpr std::size_t kLargeAnswer = 64 * 1024;
+using Clock = Lane::Clock;
+
+constexpr milliseconds kFirstPatience{500};
+
+}  // namespace
+
+// ---- VerdictDurability ----------------------------------------------------------------------------------------------
+
+void VerdictDurability::add(const Verdicts& verdicts, const std::string& stats) {
+  stats_ = stats;
+  for (const auto& [counters, count] : verdicts) {
+    const auto is_same = [wanted = counters](const auto& one) { return one.first == wanted; };
+    const auto found = std::find_if(executed_.begin(), executed_.end(), is_same);
+    if (found == executed_.end()) {
+      executed_.emplace_back(counters, count);
+    } else {
+      found->second += count;
+    }
+  }
+}
+
+void VerdictDurability::use(std::unique_ptr<redis::Connection> connection) {
+  connection_ = std::move(connection);
+  idle_until_ = redis::Clock::now() + kLongestIdle;
+}
+
+void VerdictDurability::advance() {
+  if (wait_ != nullptr) {
+    if (!wait_->pipeline.receive_arrived()) return;
+    const std::unique_ptr<Wait> done = std::move(wait_);
+    if (!done->verdicts.empty()) read(write_concern_.missing(done->asked), done->verdicts);
+  }
+  if (connection_ != nullptr && (!executed_.empty() || redis::Clock::now() >= idle_until_)) ask();
+}
+
+void VerdictDurability::ask() {
+  wait_.reset(new Wait{redis::Pipeline(*connection_), std::exchange(executed_, {})});
+  redis::Pipeline& pipeline = wait_->pipeline;
+  if (wait_->verdicts.empty()) {
+    pipeline.command("PING");
+  } else {
+    wait_->asked = write_concern_.ask_after_write(pipeline, stats_, below_);
+  }
+  idle_until_ = redis::Clock::now() + kLongestIdle;
+  pipeline.send();
+}
+
+// The verdicts are valid. They are forgotten, and the messages delivered again, only if the master is lost now.
+void VerdictDurability::read(const std::string& missing, const Verdicts& verdicts) {
+  for (const auto& [counters, count] : verdicts) {
+    if (!missing.empty()) counters->unconfirmed += count;
+  }
+  if (missing.empty() == !below_) return;
+  below_ = !missing.empty();
+  const LogFields about{connection_ == nullptr ? "" : connection_->where(), ""};
+  if (below_) {
+    reporter_.failed(this, "verdicts are not as durable as asked for: " + missing, false, about);
+  } else {
+    reporter_.recovered(this, "verdicts are as durable as asked for again", about);
+  }
+}
+
+void VerdictDurability::close() {
+  if (wait_ != nullptr) add(wait_->verdicts, stats_);
+  wait_.reset();
+  connection_.reset();
+  if (const Verdicts lost = std::exchange(executed_, {}); !lost.empty()) {
+    read("the connection that confirms them was lost", lost);
+  }
+}
+
+// ---- ConsumerConnection ---------------------------------------------------------------------------------------------
+
+ConsumerConnection::Made ConsumerConnection::make() {
+  Made made;
+  made.connection = endpoint_->connect_to_master();
+  if (durability_.waits()) {
+    made.confirming = endpoint_->connect_to_master();
+    if (made.confirming->where() != made.connection->where()) {
+      throw ConnectionError("the queue moved from " + made.connection->where() + " to " + made.confirming->where());
+    }
+    made.confirming->refuse_redirections();
+    durability_.check(*made.confirming);
+  }
+  if (endpoint_->is_cluster() && endpoint_->registers()) endpoint_->register_once(*made.connection);
+  if (reporter_.sink().has_listener()) made.risks = risk_watch_.find(*made.connection);
+  return made;
+}
+
+void ConsumerConnection::use(Made made) {
+  ++reporter_.counters().connects;
+  clock_monitor_.new_connection();
+  close();
+  connection_ = std::move(made.connection);
+  if (!works()) health_.join();
+  durability_.use(std::move(made.confirming));
+  if (made.risks) risk_watch_.log(*made.risks, connection_->where(), reporter_.sink());
+}
+
+void ConsumerConnection::close() {
+  durability_.close();
+  connection_.reset();
+  reporter_.counters().connected = false;
+}
+
+void ConsumerConnection::succeeded() {
+  const std::string where = connection_->where();
+  if (const auto text = health_.succeeded(where)) reporter_.recovered(this, *text, {where, ""});
+}
+
+void ConsumerConnection::failed(const std::exception& e) {
+  reporter_.counters().failed(e.what());
+  const auto since = connection_ == nullptr ? attempt_began_ : connection_->silent_since();
+  const std::string text = health_.failed(e.what(), pauses_after(e), since);
+  reporter_.failed(this, text, health_.is_new_failure(), {connection_ == nullptr ? "" : connection_->where(), ""});
+  durability_.close();
+  connection_.reset();
+}
+
+void ConsumerConnection::close_if_stale() {
+  if (connection_ == nullptr || !connection_->is_stale()) return;
+  durability_.close();
+  connection_.reset();
+}
+
+void ConsumerConnection::observe_clock(const ClockSample& sample) {
+  if (const auto jump = clock_monitor_.observe(sample)) {
+    reporter_.log(Severity::warning, to_text(*jump, connection_->where()), {connection_->where(), ""});
+  }
+}
+
+// ---- LaneServer -----------------------------------------------------------------------------------------------------
+
+void LaneServer::remove(const Lane& lane) { lanes_.erase(std::find(lanes_.begin(), lanes_.end(), &lane)); }
+
+void LaneServer::add_others(BackgroundCalls& calls) {
+  opening_.emplace(calls);
+  if (connection_.is_open()) connection_.get().refuse_redirections();
+}
+
+bool LaneServer::needs_connection() const {
+  return !connection_.is_open() || (connection_.get().has_moved() && round_trips_.empty());
+}
+
+void LaneServer::connect() {
+  connection_.begin_attempt();
+  use(connection_.make());
+}
+
+void LaneServer::begin_connecting() {
+  connection_.lead_to(lanes_.front()->endpoint());  // the slot of its first lane may have moved
+  connection_.begin_attempt();
+  opening_->start([&connection = connection_] { return connection.make(); });
+  redirected_ = false;  // make() reads the slot map
+}
+
+void LaneServer::finish_connecting() { use(opening_->finish()); }
+
+void LaneServer::use(ConsumerConnection::Made made) {
+  if (!is_only()) made.connection->refuse_redirections();
+  connection_.use(std::move(made));
+}
+
+std::exception_ptr LaneServer::join_first() {
+  std::vector<Lane*> lanes;
+  {
+    RoundTrip round_trip(connection_.get(), kSettle);
+    for (Lane* lane : lanes_) {
+      if (lane->has_joined()) continue;
+      lanes.push_back(lane);
+      round_trip.add_for(&lane->requests());
+      lane->add_join(round_trip, true);
+    }
+    round_trip.add_for(nullptr);
+    round_trip.send();
+    round_trip.receive();
+    round_trip.finish();
+  }
+  std::exception_ptr refused;
+  for (Lane* lane : lanes) {
+    const std::exception_ptr error = lane->requests().refused;
+    if (error == nullptr) continue;
+    if (is_only() && lanes_.size() == 1) {  // start() reports it
+      lane->leave();
+      std::rethrow_exception(error);
+    }
+    lane->read_results(connection_.get().where());
+    refused = error;
+  }
+  return refused;
+}
+
+void LaneServer::leave() {
+  for (Lane* lane : lanes_) lane->leave();
+}
+
+void LaneServer::fail(const std::exception& e) {
+  round_trips_.clear();
+  leave();
+  connection_.failed(e);
+}
+
+void LaneServer::leave_registries() {
+  if (!connection_.is_open() || !round_trips_.empty()) return;
+  RoundTrip last(connection_.get(), kSettle);
+  for (Lane* lane : lanes_) lane->add_removal(last);
+  if (last.empty()) return;
+  try {
+    last.send();
+  } catch (const Error&) {
+  }
+}
+
+void LaneServer::disconnect() {
+  leave_registries();
+  round_trips_.clear();
+  if (opening_) opening_->wait();
+  leave();
+  connection_.close();
+}
+
+bool LaneServer::is_one_at_a_time() const { return stopping_ || !connection_.works() || connection_.get().has_moved(); }
+
+planning::ServerView LaneServer::view() const {
+  return {!lanes_.empty() && connection_.is_open(), ready_ && may_start(), round_trips_.count(&Purpose::take)};
+}
+
+void LaneServer::send(RoundTrip& round_trip, VerdictDurability::Verdicts verdicts, const std::string* stats) {
+  round_trip.add_for(nullptr);
+  if (!verdicts.empty() && durability_.waits()) {
+    round_trip.then([this, stats, verdicts = std::move(verdicts)] { durability_.add(verdicts, *stats); });
+  }
+  round_trips_.send();
+}
+
+// A large answer must not take so long that leases end meanwhile.
+void LaneServer::check_renewals() const {
+  const std::size_t bytes = round_trips_.empty() ? 0 : connection_.get().arriving();
+  const auto is_late = [](const Lane* lane) { return lane->renewal_is_late(); };
+  if (bytes < kLargeAnswer || !std::any_of(lanes_.begin(), lanes_.end(), is_late)) return;
+  throw ConnectionError("leases have to be renewed, but an answer of " + connection_.get().where() +
+                        " takes too long: " + std::to_string(bytes) + " bytes so far; it is given up");
+}
+
+void LaneServer::finish_round_trip() {
+  const RoundTrips::Finished finished = round_trips_.finish_arrived();
+  if (!finished.one) check_renewals();
+  finished_ = finished.one;
+  bool refused = false;
+  for (Lane* lane : lanes_) {
+    if (finished.resent) lane->promote_now();  // the take may have run before the resent moves
+    connection_.observe_clock(lane->last_clock_sample());
+    refused = lane->read_results(connection_.get().where()) || refused;
+  }
+  if (finished.one || round_trips_.empty()) connection_.succeeded();
+  if (refused && round_trips_.empty()) connection_.close_if_stale();
+}
+
+// ---- LaneServers ----------------------------------------------------------------------------------------------------
+
+void LaneServers::add(Lane& lane, Reporter& reporter) {
+  const bool is_first = servers_.empty();
+  if (is_first || lane.endpoint().is_cluster()) {
+    if (servers_.size() == 1) servers_.front().add_others(calls_);
+    servers_.emplace_back(servers_.size(), lane.endpoint(), options_, reporter, stopping_,
+                          is_first ? nullptr : &calls_);
+  }
+  servers_.back().add(lane);
+  of_lane_.push_back(&servers_.back());
+}
+
+void LaneServers::connect_first() {
+  std::exception_ptr refused;
+  const Clock::time_point patience = Clock::now() + kFirstPatience;
+  for (LaneServer& server : servers_) {
+    if (&server != &servers_.front() && Clock::now() >= patience) break;  // the loop connects to the others
+    if (server.lanes().empty()) continue;
+    try {
+      server.leave();  // after a start() that threw
+      server.connect();
+      LaneServer* const other = merge(server);
+      if (const auto error = (other != nullptr ? *other : server).join_first()) refused = error;
+    } catch (const Error& e) {
+      if (servers_.size() == 1 || dynamic_cast<const SetupError*>(&e) != nullptr) throw;
+      if (dynamic_cast<const ReplyError*>(&e) != nullptr) refused = std::current_exception();
+      server.fail(e);
+    }
+  }
+  const auto has_joined = [](const Lane* lane) { return lane->has_joined(); };
+  const bool joined = std::any_of(servers_.begin(), servers_.end(), [&](const LaneServer& server) {
+    return std::any_of(server.lanes().begin(), server.lanes().end(), has_joined);
+  });
+  if (!joined && refused != nullptr) std::rethrow_exception(refused);
+}
+
+bool LaneServers::reconnect(LaneServer& server) {
+  const bool wanted = std::any_of(server.lanes().begin(), server.lanes().end(),
+                                  [](const Lane* lane) { return lane->pause().count() <= 0; });
+  if (!wanted) return false;
+  if (!server.is_only() && (server.connection().pause().count() > 0 || server.is_waiting())) return false;
+  if (!server.is_opening()) {
+    server.leave();
+    server.connection().close();
+  }
+  if (server.is_only()) {
+    server.connect();
+    return true;
+  }
+  if (!server.is_opening()) {
+    if (!server.is_redirected() && join_known(server)) return false;
+    server.begin_connecting();
+    return false;
+  }
+  server.finish_connecting();
+  return merge(server) == nullptr;  // if there is another one, its tick goes on
+}
+
+// In a Cluster the connections for two queues may lead to the same node: then one of them is enough. Moves the lanes to
+// the server that has one already, and closes the new one. Returns null if there is none.
+LaneServer* LaneServers::merge(LaneServer& server) {
+  const auto is_same = [&](const LaneServer& other) {
+    return &other != &server && !other.lanes().empty() && other.connection().is_open() &&
+           other.connection().get().where() == server.connection().get().where() &&
+           !other.connection().get().has_moved();
+  };
+  const auto other = std::find_if(servers_.begin(), servers_.end(), is_same);
+  if (other == servers_.end()) return nullptr;
+  server.connection().succeeded();
+  server.connection().close();
+  move_all(server, *other);
+  return &*other;
+}
+
+// The same before a connection is made, if the slot map of the lane's queue shows that it is not needed. If the map is
+// outdated, the node redirects the lane, which then makes a connection, because each queue has its own map.
+bool LaneServers::join_known(LaneServer& server) {
+  for (LaneServer& other : servers_) {
+    if (&other == &server || other.lanes().empty() || !other.connection().is_open()) continue;
+    if (!server.lanes().front()->endpoint().reaches(other.connection().get())) continue;
+    move_all(server, other);
+    return true;
+  }
+  return false;
+}
+
+void LaneServers::move(Lane& lane, LaneServer& from, LaneServer& to) {
+  from.remove(lane);
+  to.add(lane);
+  of_lane_[lane.number()] = &to;
+}
+
+void LaneServers::move_all(LaneServer& from, LaneServer& to) {
+  while (!from.lanes().empty()) move(*from.lanes().front(), from, to);
+}
+
+void LaneServers::part_from_moved(LaneServer& server) {
+  for (std::size_t i = server.lanes().size(); i-- > 0;) {
+    Lane& lane = *server.lanes()[i];
+    if (!lane.requests().moved || lane.requests().under_way > 0) continue;
+    lane.leave();
+    if (server.lanes().size() == 1) {
+      server.set_redirected();
+      return server.connection().close();
+    }
+    // There are as many servers as lanes.
+    LaneServer& unused =
+        *std::find_if(servers_.begin(), servers_.end(), [](const LaneServer& one) { return one.lanes().empty(); });
+    unused.set_redirected();
+    move(lane, server, unused);
+  }
+}
+
+}  // namespace delayqueue
