@@ -116,10 +116,11 @@ void Consumer::Impl::start() {
   first_thread_ = start_thread("the first connection", std::move(first));
   try {
     if (first_.wait_for(kStartPatience) == std::future_status::ready) read_first();
-  } catch (const ConnectionError& e) {
-    consumer_loop_.on_failure(e);
-  } catch (const redis::ScriptsMissing& e) {  // the server may have restarted together with this program
-    consumer_loop_.on_failure(e);
+  } catch (const Error&) {
+    const redis::Failure failure = redis::current_failure();
+    // Without its scripts, the server may have restarted together with this program.
+    if (!failure.is_connection() && failure.kind != redis::Failure::Kind::scripts_missing) throw;
+    consumer_loop_.on_failure(failure);
   }
   consumer_loop_.start_workers();
   try {
@@ -152,9 +153,9 @@ run::Loop::Pause Consumer::Impl::step() {
   try {
     if (first_thread_.joinable()) read_first();
     return consumer_loop_.step();
-  } catch (const std::exception& e) {
+  } catch (const std::exception&) {
     if (interrupt_.is_raised()) return kStoppedPause;
-    return consumer_loop_.on_failure(e);
+    return consumer_loop_.on_failure(redis::current_failure());
   }
 }
 

@@ -89,11 +89,11 @@ void ConsumerLoop::connect_first() {
   servers_.connect_first();
 }
 
-Loop::Pause ConsumerLoop::on_failure(const std::exception& e) {
+Loop::Pause ConsumerLoop::on_failure(const redis::Failure& failure) {
   Clock::duration pause = kIdle;
   for (LaneServer& server : servers_) {
     if (needs_no_connection(server)) return Loop::Pause::zero();  // the stop has ended the first attempt
-    server.fail(e);
+    server.fail(failure);
     pause = std::min(pause, server.connection().pause());
   }
   report_connected();
@@ -134,9 +134,9 @@ void ConsumerLoop::for_each_server(Act act) {
   for (LaneServer& server : servers_) {
     try {
       act(server);
-    } catch (const std::exception& e) {
+    } catch (const std::exception&) {
       if (Interrupt::is_raised_here()) throw;
-      if (!needs_no_connection(server)) server.fail(e);  // else the stop has ended the attempt
+      if (!needs_no_connection(server)) server.fail(redis::current_failure());  // else the stop has ended the attempt
     }
   }
 }

@@ -64,7 +64,7 @@ class ConsumerLoop {
   run::Loop::Pause step();
 
   // Reports the failure of a step, or of the first connection. Returns the pause before the next attempt.
-  run::Loop::Pause on_failure(const std::exception& e);
+  run::Loop::Pause on_failure(const redis::Failure& failure);
 
   // From now on no more messages are taken and no handler begins. Messages whose handler has not begun are released.
   void stop_taking() {

@@ -277,18 +277,18 @@ void Settler::expect(RoundTrip& round_trip, const store::Answer<store::Outcomes>
 }
 
 void Settler::finish(const Batch& batch, const store::Answer<store::Outcomes>& answer) {
-  std::exception_ptr refused;
+  std::optional<redis::Failure> refused;
   store::Outcomes outcomes;
   try {
     outcomes = answer.get();
   } catch (const Error&) {
-    refused = std::current_exception();
+    refused = redis::current_failure();
   }
   outcomes.resize(batch.members.size(), kRefused);
   Outcome outcome;
   sort(batch, outcomes, outcome);
   settled_(outcome);
-  if (refused != nullptr) std::rethrow_exception(refused);
+  if (refused) redis::raise(*refused);
 }
 
 // The answer will not come: Redis may have settled the deliveries or not. They are settled again.

@@ -357,7 +357,7 @@ void BodyFetcher::request_sizes(RoundTrip& round_trip) {
             one->size = size.get();
           } catch (const ReplyError& e) {
             one->unanswered = 2;  // it is fetched alone
-            const bool denied = dynamic_cast<const AccessDenied*>(&e) != nullptr;
+            const bool denied = redis::current_failure().is_access_denied();
             if (!denied || !std::exchange(large_.can_size, false)) return;
             listener_.log(Severity::warning, "cannot read the sizes of payloads, so large ones are found only when " +
                                                  std::string("they fail; grant +strlen: ") + e.what());

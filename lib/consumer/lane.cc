@@ -54,14 +54,14 @@ void Lane::add_join(RoundTrip& round_trip, bool probes) {
       registers_ = registers && !endpoint().is_cluster();
       copies_.learn(endpoint().layout());
     } catch (const std::invalid_argument&) {
-      requests().refused = std::current_exception();
+      requests().refused = redis::current_failure();
     }
   });
   read_copies(round_trip);
   if (probes) round_trip.expect(store::counts(pipeline, partition_.keys()), [](const auto& counts) { counts.get(); });
   if (!lease_keeper_.empty()) lease_keeper_.renew(round_trip, partition_.moves);
   round_trip.then([this] {
-    if (requests().refused != nullptr) return;
+    if (requests().refused) return;
     health_.join();
     timers_.connected(Clock::now());
   });
@@ -77,30 +77,29 @@ void Lane::leave() {
   wakeups_.leave();  // the next pending2ready decides again
 }
 
-void Lane::failed(const std::exception& e, const std::string& where) {
+void Lane::failed(const redis::Failure& failure, const std::string& where) {
   timers_.all_due();
   wakeups_.leave();
-  health_.fail(e, where, lease_keeper_.empty() ? std::nullopt : std::optional(options().lease));
+  health_.fail(failure, where, lease_keeper_.empty() ? std::nullopt : std::optional(options().lease));
 }
 
 bool Lane::read_results(const std::string& where) {
-  if (requests().refused == nullptr) {
+  if (!requests().refused) {
     health_.read_success(where, settler_.holds_back());
     return false;
   }
   if (requests().under_way > 0) return false;  // the other answers count all the same
-  try {
-    std::rethrow_exception(std::exchange(requests().refused, nullptr));
-  } catch (const redis::SlotUnavailable& e) {  // as after an outage: leases first, then the grace
+  const redis::Failure failure = *std::exchange(requests().refused, std::nullopt);
+  if (failure.kind == redis::Failure::Kind::slot_unavailable) {  // as after an outage: leases first, then the grace
     const bool moved = requests().moved;
     const bool worked = works();
     leave();
     requests().moved = moved;
     if (!moved || !worked)
-      failed(e, where);  // it continues on the other node at once, unless that is not the owner either
-  } catch (const std::exception& e) {
+      failed(failure, where);  // it continues on the other node at once, unless that is not the owner either
+  } else {
     requests().finished = false;
-    failed(e, where);
+    failed(failure, where);
   }
   return true;
 }

@@ -71,7 +71,7 @@ class Lane {
   void leave();
 
   // Reports that a request of this lane was refused. The lane adds nothing until pause() is over.
-  void failed(const std::exception& e, const std::string& where);
+  void failed(const redis::Failure& failure, const std::string& where);
 
   // The time until the next attempt; not positive: now.
   Clock::duration pause() const { return health_.pause(); }

@@ -6,20 +6,20 @@ namespace delayqueue {
 
 void LaneHealth::leave() {
   health_.leave();
-  requests_.refused = nullptr;
+  requests_.refused.reset();
   requests_.finished = requests_.moved = false;
 }
 
 Purpose LaneHealth::purpose_in(Purpose round_trip, bool stopping) const {
-  if (requests_.refused != nullptr || pause().count() > 0) return {};
+  if (requests_.refused || pause().count() > 0) return {};
   if (works()) return round_trip;
   if (requests_.under_way > 0 || !round_trip.settle) return {};
   return stopping || !has_joined() ? kSettle : kSettleAndTake;
 }
 
-void LaneHealth::fail(const std::exception& e, const std::string& where, std::optional<milliseconds> lease) {
-  partition_.queue.reporter.counters().failed(e.what());
-  const std::string text = health_.failed(e.what(), pauses_after(e, lease));
+void LaneHealth::fail(const redis::Failure& failure, const std::string& where, std::optional<milliseconds> lease) {
+  partition_.queue.reporter.counters().failed(failure.text);
+  const std::string text = health_.failed(failure.text, pauses_after(failure, lease));
   partition_.queue.reporter.failed(&partition_.queue, partition_.named(text), health_.is_new_failure(), {where, ""});
 }
 

@@ -9,7 +9,6 @@
 #include <delayqueue/options.h>
 
 #include <chrono>
-#include <exception>
 #include <optional>
 #include <string>
 
@@ -45,7 +44,7 @@ class LaneHealth {
 
   // Reports that the server `where` refused a request. `lease`: of the messages that the lane holds; unset: there are
   // none.
-  void fail(const std::exception& e, const std::string& where, std::optional<milliseconds> lease);
+  void fail(const redis::Failure& failure, const std::string& where, std::optional<milliseconds> lease);
 
   // To be called when round trips have finished, and none of its requests was refused: reports that it works again.
   // `holds_back`: there are refused verdicts that wait, so that a success does not show that Redis accepts them.

@@ -4,6 +4,7 @@
 
 #include "os/interrupt.h"
 #include "os/resources.h"
+#include "redis/failure.h"
 #include "redis/pipeline.h"
 #include "store/scripts.h"
 
@@ -14,7 +15,6 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <future>
 #include <optional>
@@ -53,10 +53,10 @@ inline constexpr std::size_t kLargeTake = store::kBatch / 4;
 
 // The requests of one lane in the round trips that are under way.
 struct LaneRequests {
-  std::size_t under_way = 0;     // shares of round trips
-  bool finished = false;         // since it was reset: a round trip that had some has finished
-  bool moved = false;            // since it was reset: another node of a Cluster owns the slot now
-  std::exception_ptr refused{};  // since it was reset: the last error with which Redis refused one
+  std::size_t under_way = 0;                // shares of round trips
+  bool finished = false;                    // since it was reset: a round trip that had some has finished
+  bool moved = false;                       // since it was reset: another node of a Cluster owns the slot now
+  std::optional<redis::Failure> refused{};  // since it was reset: the last error with which Redis refused one
 };
 
 class RoundTrip {
@@ -112,19 +112,18 @@ class RoundTrip {
   // one. A ConnectionError is the lane's only if it is about its slot: any other means that this server can serve no
   // lane now. An exception that is no Error ends the calls: the remaining requests are dropped.
   void finish() {
-    std::exception_ptr refused;
+    std::optional<redis::Failure> refused;
     while (!continuations_.empty()) {
       const Continuation next = std::move(continuations_.front());
       continuations_.pop_front();
       try {
         next.finish();
-      } catch (const redis::SlotUnavailable& e) {
-        (next.lane != nullptr ? next.lane->refused : refused) = std::current_exception();
-        if (next.lane != nullptr && !e.is_moving()) next.lane->moved = true;  // this node does not know where to
-      } catch (const ConnectionError&) {
-        refused = std::current_exception();
       } catch (const Error&) {
-        (next.lane != nullptr ? next.lane->refused : refused) = std::current_exception();
+        redis::Failure failure = redis::current_failure();
+        const bool slot = failure.kind == redis::Failure::Kind::slot_unavailable;
+        const bool of_lane = next.lane != nullptr && (slot || !failure.is_connection());
+        if (of_lane && slot && !failure.slot_moves) next.lane->moved = true;  // this node does not know where to
+        (of_lane ? next.lane->refused : refused) = std::move(failure);
       } catch (...) {
         if (next.drop) next.drop();
         throw;
@@ -136,7 +135,7 @@ class RoundTrip {
         if (moved >= share.begin && moved < share.end) share.lane->moved = true;
       }
     }
-    if (refused != nullptr) std::rethrow_exception(refused);
+    if (refused) redis::raise(*refused);
   }
 
  private:
@@ -177,7 +176,7 @@ class RoundTrips {
   }
 
   // Whether another one may be started: not after Redis refused a request of no lane, until the others have ended.
-  bool may_start() const { return refused_ == nullptr; }
+  bool may_start() const { return !refused_; }
 
   // Adds a round trip to be filled, which send() sends, or drops if it has no requests.
   RoundTrip& start(redis::Connection& connection, Purpose purpose) {
@@ -199,24 +198,24 @@ class RoundTrips {
       try {
         under_way_.front().finish();
       } catch (const Error&) {
-        refused_ = std::current_exception();
+        refused_ = redis::current_failure();
       }
       under_way_.pop_front();
-      if (refused_ == nullptr) return {true, resent};
+      if (!refused_) return {true, resent};
     }
-    if (under_way_.empty() && refused_ != nullptr) std::rethrow_exception(std::exchange(refused_, nullptr));
+    if (under_way_.empty() && refused_) redis::raise(*std::exchange(refused_, std::nullopt));
     return {false, resent};
   }
 
   // Drops all.
   void clear() {
     under_way_.clear();
-    refused_ = nullptr;
+    refused_.reset();
   }
 
  private:
   std::deque<RoundTrip> under_way_;
-  std::exception_ptr refused_;
+  std::optional<redis::Failure> refused_;
 };
 
 // ---- Calls in other threads -----------------------------------------------------------------------------------------

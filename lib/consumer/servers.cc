@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -120,14 +119,14 @@ void ConsumerConnection::close() {
 }
 
 void ConsumerConnection::succeeded() {
-  const std::string where = connection_->where();
+  const std::string& where = connection_->where();
   if (const auto text = health_.succeeded(where)) reporter_.recovered(this, *text, {where, ""});
 }
 
-void ConsumerConnection::failed(const std::exception& e) {
-  reporter_.counters().failed(e.what());
+void ConsumerConnection::failed(const redis::Failure& failure) {
+  reporter_.counters().failed(failure.text);
   const auto since = connection_ == nullptr ? attempt_began_ : connection_->silent_since();
-  const std::string text = health_.failed(e.what(), pauses_after(e), since);
+  const std::string text = health_.failed(failure.text, pauses_after(failure), since);
   reporter_.failed(this, text, health_.is_new_failure(), {connection_ == nullptr ? "" : connection_->where(), ""});
   durability_.close();
   connection_.reset();
@@ -177,7 +176,7 @@ void LaneServer::use(ConsumerConnection::Made made) {
   connection_.use(std::move(made));
 }
 
-std::exception_ptr LaneServer::join_first() {
+std::optional<redis::Failure> LaneServer::join_first() {
   std::vector<Lane*> lanes;
   {
     RoundTrip round_trip(connection_.get(), kSettle);
@@ -192,13 +191,13 @@ std::exception_ptr LaneServer::join_first() {
     round_trip.receive();
     round_trip.finish();
   }
-  std::exception_ptr refused;
+  std::optional<redis::Failure> refused;
   for (Lane* lane : lanes) {
-    const std::exception_ptr error = lane->requests().refused;
-    if (error == nullptr) continue;
+    const std::optional<redis::Failure> error = lane->requests().refused;
+    if (!error) continue;
     if (is_only() && lanes_.size() == 1) {  // start() reports it
       lane->leave();
-      std::rethrow_exception(error);
+      redis::raise(*error);
     }
     lane->read_results(connection_.get().where());
     refused = error;
@@ -210,10 +209,10 @@ void LaneServer::leave() {
   for (Lane* lane : lanes_) lane->leave();
 }
 
-void LaneServer::fail(const std::exception& e) {
+void LaneServer::fail(const redis::Failure& failure) {
   round_trips_.clear();
   leave();
-  connection_.failed(e);
+  connection_.failed(failure);
 }
 
 void LaneServer::leave_registries() {
@@ -286,7 +285,7 @@ void LaneServers::add(Lane& lane, Reporter& reporter) {
 }
 
 void LaneServers::connect_first() {
-  std::exception_ptr refused;
+  std::optional<redis::Failure> refused;
   const Clock::time_point patience = Clock::now() + kFirstPatience;
   for (LaneServer& server : servers_) {
     if (&server != &servers_.front() && Clock::now() >= patience) break;  // the loop connects to the others
@@ -296,17 +295,18 @@ void LaneServers::connect_first() {
       server.connect();
       LaneServer* const other = merge(server);
       if (const auto error = (other != nullptr ? *other : server).join_first()) refused = error;
-    } catch (const Error& e) {
-      if (servers_.size() == 1 || dynamic_cast<const SetupError*>(&e) != nullptr) throw;
-      if (dynamic_cast<const ReplyError*>(&e) != nullptr) refused = std::current_exception();
-      server.fail(e);
+    } catch (const Error&) {
+      const redis::Failure failure = redis::current_failure();
+      if (servers_.size() == 1 || failure.kind == redis::Failure::Kind::setup) throw;
+      if (failure.is_reply()) refused = failure;
+      server.fail(failure);
     }
   }
   const auto has_joined = [](const Lane* lane) { return lane->has_joined(); };
   const bool joined = std::any_of(servers_.begin(), servers_.end(), [&](const LaneServer& server) {
     return std::any_of(server.lanes().begin(), server.lanes().end(), has_joined);
   });
-  if (!joined && refused != nullptr) std::rethrow_exception(refused);
+  if (!joined && refused) redis::raise(*refused);
 }
 
 bool LaneServers::reconnect(LaneServer& server) {

@@ -21,7 +21,6 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -136,7 +135,7 @@ class ConsumerConnection {
   void succeeded();
 
   // Reports a failure, and closes the connection. No round trip may be under way.
-  void failed(const std::exception& e);
+  void failed(const redis::Failure& failure);
 
   // Closes the connection if it cannot be used again. No round trip may be under way.
   void close_if_stale();
@@ -210,12 +209,12 @@ class LaneServer {
 
   // Lets each lane that has not joined use the connection, and checks the types of its keys. Waits for the answers.
   // Returns the last error with which Redis refused a lane, if there is one; throws it if the consumer has one lane.
-  std::exception_ptr join_first();
+  std::optional<redis::Failure> join_first();
 
   // Its lanes stop using the connection: it was lost, or is to be closed.
   void leave();
   // Reports the failure of a step.
-  void fail(const std::exception& e);
+  void fail(const redis::Failure& failure);
   // Closes the connection after the last step. Waits for the thread that makes one. Before that it removes the entries
   // of its lanes from the registries, but waits for no answer: the entries also end by their age.
   void disconnect();

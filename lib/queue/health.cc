@@ -1,7 +1,5 @@
 #include "queue/health.h"
 
-#include <delayqueue/error.h>
-
 namespace delayqueue {
 namespace {
 
@@ -12,10 +10,8 @@ constexpr ReconnectBackoff::Pauses kForbidden{milliseconds(500), milliseconds(50
 
 // A password, an ACL rule or a setting of this machine is changed by a person, so attempts may be rare; but not so rare
 // that leases end that can still be renewed.
-ReconnectBackoff::Pauses pauses_after(const std::exception& e, std::optional<milliseconds> lease) {
-  const bool forbidden =
-      dynamic_cast<const AccessDenied*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
-  if (!forbidden) return kUnreachable;
+ReconnectBackoff::Pauses pauses_after(const redis::Failure& failure, std::optional<milliseconds> lease) {
+  if (!failure.is_access_denied() && failure.kind != redis::Failure::Kind::setup) return kUnreachable;
   if (!lease) return kForbidden;
   return {kForbidden.shortest, std::clamp(*lease / 3, kUnreachable.longest, kForbidden.longest)};
 }

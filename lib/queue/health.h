@@ -2,13 +2,13 @@
 #pragma once
 
 #include "os/resources.h"
+#include "redis/failure.h"
 
 #include <delayqueue/types.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <random>
 #include <string>
@@ -79,7 +79,7 @@ class ReconnectBackoff {
 
 // The pauses after this failure. `lease`: of messages whose leases can be renewed when requests succeed again; unset:
 // there are none.
-ReconnectBackoff::Pauses pauses_after(const std::exception& e, std::optional<milliseconds> lease = std::nullopt);
+ReconnectBackoff::Pauses pauses_after(const redis::Failure& failure, std::optional<milliseconds> lease = std::nullopt);
 
 enum class Health {
   away,     // no connection is used

@@ -7,6 +7,8 @@
 namespace delayqueue {
 namespace {
 
+using Kind = redis::Failure::Kind;
+
 constexpr ReconnectBackoff::Pauses kPauses{50ms, 1000ms};
 
 TEST_CASE("backoff: pauses double up to a limit, with up to half of jitter, and start again after a time of health") {
@@ -183,12 +185,12 @@ TEST_CASE("health: after a first join without a failure nothing else has to succ
 }
 
 TEST_CASE("health: what a person has to change is tried rarely, but while leases are held at least thrice in each") {
-  CHECK(pauses_after(ConnectionError("away")).longest == 1s);
-  CHECK(pauses_after(AccessDenied("NOPERM")).longest == 5s);
-  CHECK(pauses_after(SetupError("no memory")).longest == 5s);
-  CHECK(pauses_after(AccessDenied("NOPERM"), 6s).longest == 2s);
-  CHECK(pauses_after(AccessDenied("NOPERM"), 1s).longest == 1s);
-  CHECK(pauses_after(AccessDenied("NOPERM"), 60s).longest == 5s);
+  CHECK(pauses_after({Kind::connection, "away"}).longest == 1s);
+  CHECK(pauses_after({Kind::access_denied, "NOPERM"}).longest == 5s);
+  CHECK(pauses_after({Kind::setup, "no memory"}).longest == 5s);
+  CHECK(pauses_after({Kind::access_denied, "NOPERM"}, 6s).longest == 2s);
+  CHECK(pauses_after({Kind::access_denied, "NOPERM"}, 1s).longest == 1s);
+  CHECK(pauses_after({Kind::access_denied, "NOPERM"}, 60s).longest == 5s);
 }
 
 }  // namespace
