@@ -35,8 +35,10 @@ constexpr std::size_t kMostLone = 2;
 constexpr std::size_t kMoreTogether = 1024;  // bytes, after a success; after a failure a quarter is left
 constexpr milliseconds kLonePause{1000};     // after a lone fetch that could not begin
 
+using Content = InFlightMessage::Content;
+
 std::vector<InFlightPtr>& group_of(const InFlightMessage& delivery, BodyFetcher::Fetched& fetched) {
-  if (delivery.content == InFlightMessage::Content::expired) return fetched.expired;
+  if (delivery.content == Content::expired) return fetched.expired;
   return delivery.message.attempt() > 1 ? fetched.redelivered : fetched.first;
 }
 
@@ -284,10 +286,8 @@ void BodyFetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t 
   for (std::size_t i = 0; i < count; ++i) {
     InFlightPtr& delivery = waiting_[first + i];
     std::optional<std::string>& body = bodies[i];
-    if (!body) {
-      delivery->content = InFlightMessage::Content::expired;
-      continue;
-    }
+    delivery->content = body ? Content::message : Content::expired;
+    if (!body) continue;
     const bool has_headers = i < headers.size() && headers[i];
     const std::size_t size = body->size() + (has_headers ? headers[i]->size() : 0);
     body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(size, 64));
@@ -447,9 +447,8 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
   if (result.failure.empty()) {
     if (result.took >= kSlow) large_.were_slow();
     Fetched fetched;
-    if (!result.body) {
-      delivery->content = InFlightMessage::Content::expired;
-    } else {
+    delivery->content = result.body ? Content::message : Content::expired;
+    if (result.body) {
       set_contents(*delivery, std::move(*result.body), result.headers ? &result.headers : nullptr, fetched);
     }
     group_of(*delivery, fetched).push_back(delivery);
