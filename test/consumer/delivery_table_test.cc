@@ -6,33 +6,33 @@
 namespace delayqueue {
 namespace {
 
-using Kind = StageChange::Kind;
+using ChangeKind = StageChange::Kind;
 
 struct NamedStage {
   Stage stage;
   const char* name;
 };
 
-constexpr std::array<NamedStage, kStages> kNames{{{Stage::taken, "taken"},
-                                                  {Stage::taken_lost, "taken_lost"},
-                                                  {Stage::released, "released"},
-                                                  {Stage::running, "running"},
-                                                  {Stage::running_lost, "running_lost"},
-                                                  {Stage::running_replaced, "running_replaced"},
-                                                  {Stage::settled, "settled"},
-                                                  {Stage::settled_lost, "settled_lost"},
-                                                  {Stage::settled_replaced, "settled_replaced"},
-                                                  {Stage::outstanding, "outstanding"},
-                                                  {Stage::outstanding_lost, "outstanding_lost"},
-                                                  {Stage::finished, "finished"},
-                                                  {Stage::finished_lost, "finished_lost"},
-                                                  {Stage::returned_last, "returned_last"},
-                                                  {Stage::settled_last, "settled_last"},
-                                                  {Stage::ended_lost, "ended_lost"}}};
+constexpr std::array<NamedStage, kStages> kStageNames{{{Stage::taken, "taken"},
+                                                       {Stage::taken_lost, "taken_lost"},
+                                                       {Stage::released, "released"},
+                                                       {Stage::running, "running"},
+                                                       {Stage::running_lost, "running_lost"},
+                                                       {Stage::running_replaced, "running_replaced"},
+                                                       {Stage::settled, "settled"},
+                                                       {Stage::settled_lost, "settled_lost"},
+                                                       {Stage::settled_replaced, "settled_replaced"},
+                                                       {Stage::outstanding, "outstanding"},
+                                                       {Stage::outstanding_lost, "outstanding_lost"},
+                                                       {Stage::finished, "finished"},
+                                                       {Stage::finished_lost, "finished_lost"},
+                                                       {Stage::returned_last, "returned_last"},
+                                                       {Stage::settled_last, "settled_last"},
+                                                       {Stage::ended_lost, "ended_lost"}}};
 
-constexpr StageEvent kEvents[] = {StageEvent::begin,  StageEvent::settle,     StageEvent::finish,
-                                  StageEvent::leave,  StageEvent::lose_place, StageEvent::replace_worker,
-                                  StageEvent::release};
+constexpr StageEvent kStageEventsInOrder[] = {StageEvent::begin,  StageEvent::settle,     StageEvent::finish,
+                                              StageEvent::leave,  StageEvent::lose_place, StageEvent::replace_worker,
+                                              StageEvent::release};
 
 bool has_ended(Stage stage) {
   const StageFacts facts = facts_of(stage);
@@ -42,9 +42,9 @@ bool has_ended(Stage stage) {
 // The next stage, with V: its verdict counts, P: the place is free, W: the worker ends; "-": late; "!": impossible.
 std::string cell(Stage stage, StageEvent event) {
   const StageChange change = change_of(stage, event);
-  if (change.kind == Kind::impossible) return "!";
-  if (change.kind == Kind::late) return "-";
-  std::string text = kNames[static_cast<std::size_t>(change.next)].name;
+  if (change.kind == ChangeKind::impossible) return "!";
+  if (change.kind == ChangeKind::late) return "-";
+  std::string text = kStageNames[static_cast<std::size_t>(change.next)].name;
   if (change.takes_verdict) text += " V";
   if (change.frees_place) text += " P";
   if (!change.frees_worker) text += " W";
@@ -72,9 +72,9 @@ TEST_CASE("delivery: each event in each stage is a transition, is late, or is im
       {"!", "-", "!", "!", "-", "-", "!"},
       {"!", "-", "!", "!", "-", "-", "!"},
   }};
-  for (const auto& [stage, name] : kNames) {
-    CHECK(&kNames[static_cast<std::size_t>(stage)].name == &name);
-    for (const StageEvent event : kEvents) {
+  for (const auto& [stage, name] : kStageNames) {
+    CHECK(&kStageNames[static_cast<std::size_t>(stage)].name == &name);
+    for (const StageEvent event : kStageEventsInOrder) {
       CAPTURE(name);
       CAPTURE(static_cast<int>(event));
       CHECK(cell(stage, event) == expected[static_cast<std::size_t>(stage)][static_cast<std::size_t>(event)]);
@@ -83,10 +83,10 @@ TEST_CASE("delivery: each event in each stage is a transition, is late, or is im
 }
 
 TEST_CASE("delivery: an event that is late or impossible changes nothing") {
-  for (const auto& [stage, name] : kNames) {
-    for (const StageEvent event : kEvents) {
+  for (const auto& [stage, name] : kStageNames) {
+    for (const StageEvent event : kStageEventsInOrder) {
       const StageChange change = change_of(stage, event);
-      if (change.kind == Kind::made) continue;
+      if (change.kind == ChangeKind::made) continue;
       CAPTURE(name);
       CHECK(change.next == stage);
       CHECK_FALSE(change.takes_verdict);
@@ -117,7 +117,7 @@ TEST_CASE("delivery: on every way it has one verdict, frees its place once, and 
     next.pop_back();
     reached.insert(way.stage);
     const StageFacts facts = facts_of(way.stage);
-    CAPTURE(kNames[static_cast<std::size_t>(way.stage)].name);
+    CAPTURE(kStageNames[static_cast<std::size_t>(way.stage)].name);
     CHECK(facts.has_begun == way.begun);
     CHECK(facts.handler_runs == (way.begun && way.returns == 0));
     CHECK(facts.has_verdict == (way.verdicts == 1));
@@ -131,9 +131,9 @@ TEST_CASE("delivery: on every way it has one verdict, frees its place once, and 
       CHECK(way.ended_workers == way.replaced);
     }
     bool goes_on = false;
-    for (const StageEvent event : kEvents) {
+    for (const StageEvent event : kStageEventsInOrder) {
       const StageChange change = change_of(way.stage, event);
-      if (change.kind != Kind::made) continue;
+      if (change.kind != ChangeKind::made) continue;
       goes_on = true;
       Way after = way;
       after.stage = change.next;

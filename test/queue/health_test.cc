@@ -7,7 +7,7 @@
 namespace delayqueue {
 namespace {
 
-using Kind = redis::Failure::Kind;
+using FailureKind = redis::Failure::Kind;
 
 constexpr ReconnectBackoff::Pauses kPauses{50ms, 1000ms};
 
@@ -185,12 +185,12 @@ TEST_CASE("health: after a first join without a failure nothing else has to succ
 }
 
 TEST_CASE("health: what a person has to change is tried rarely, but while leases are held at least thrice in each") {
-  CHECK(pauses_after({Kind::connection, "away"}).longest == 1s);
-  CHECK(pauses_after({Kind::access_denied, "NOPERM"}).longest == 5s);
-  CHECK(pauses_after({Kind::setup, "no memory"}).longest == 5s);
-  CHECK(pauses_after({Kind::access_denied, "NOPERM"}, 6s).longest == 2s);
-  CHECK(pauses_after({Kind::access_denied, "NOPERM"}, 1s).longest == 1s);
-  CHECK(pauses_after({Kind::access_denied, "NOPERM"}, 60s).longest == 5s);
+  CHECK(pauses_after({FailureKind::connection, "away"}).longest == 1s);
+  CHECK(pauses_after({FailureKind::access_denied, "NOPERM"}).longest == 5s);
+  CHECK(pauses_after({FailureKind::setup, "no memory"}).longest == 5s);
+  CHECK(pauses_after({FailureKind::access_denied, "NOPERM"}, 6s).longest == 2s);
+  CHECK(pauses_after({FailureKind::access_denied, "NOPERM"}, 1s).longest == 1s);
+  CHECK(pauses_after({FailureKind::access_denied, "NOPERM"}, 60s).longest == 5s);
 }
 
 }  // namespace
