@@ -79,8 +79,7 @@ while IFS= read -r line; do
   file=$tree/scripts/lua/$script.lua
   if [[ $script == */* ]]; then file=$tree/$script; fi
   cp "$file" "$work/original"
-  sed -i.before "$expression" "$file"
-  rm "$file.before"
+  scripts/mutated "$work/original" "$expression" >"$file"
   if cmp -s "$work/original" "$file"; then
     result='ERROR (changes nothing)'
   else

@@ -31,11 +31,11 @@ local buried, dead_scores, new_attempts, reasons, listed, bodies = {}, {}, {}, {
 local function plan(i, id)
   local placed = unack_scores[i] or in_pending[i] or in_dead[i]
   if finished[i] == 1 and not placed or redis.call('EXISTS', KEYS.body[i]) == 0 then return 'G' end
-  if in_dead[i] and not (counts[i] or in_pending[i]) then return 'D' end
-  if not (counts[i] or in_pending[i]) then return 'G' end
+  if in_dead[i] and not (counts[i] or in_pending[i]) then return 'D' end  --! check dead_letter_is_not_changed
+  if not (counts[i] or in_pending[i]) then return 'G' end  --! check message_cancelled_while_held_is_unknown
   local ends = unack_scores[i] and end_of(unack_scores[i])
   local held = ends and not is_backoff(ends)
-  if held and ARGV.force ~= '1' then return 'H' end
+  if held and ARGV.force ~= '1' then return 'H' end  --! check held_by_force_only
   buried[#buried + 1] = id
   bodies[#bodies + 1] = KEYS.body[i]
   dead_scores[#dead_scores + 1], dead_scores[#dead_scores + 2] = now, id
@@ -58,7 +58,7 @@ if #buried == 0 then return table.concat(answer) end
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 if #new_attempts > 0 then redis.call('HSET', attempts, unpack(new_attempts)) end
 if ARGV.reason ~= '' then redis.call('HSET', reason, unpack(reasons)) end
-for _, body in ipairs(bodies) do redis.call('PERSIST', body) end
+for _, body in ipairs(bodies) do redis.call('PERSIST', body) end  --! check body_has_no_ttl
 redis.call('ZADD', dead, unpack(dead_scores))
 if lists <= tonumber(ARGV.search_lists) then
   for _, id in ipairs(listed) do
@@ -66,8 +66,8 @@ if lists <= tonumber(ARGV.search_lists) then
     redis.call('LREM', retry, 0, id)
   end
 end
-redis.call('ZREM', pending, unpack(buried))
-redis.call('ZREM', unack, unpack(buried))
-redis.call('HDEL', count, unpack(buried))
+redis.call('ZREM', pending, unpack(buried))  --! check message_leaves_pending
+redis.call('ZREM', unack, unpack(buried))  --! check message_leaves_unack
+redis.call('HDEL', count, unpack(buried))  --! check dead_letter_has_no_retries
 redis.pcall('HINCRBY', stats, 'dead', #buried)
 return table.concat(answer)

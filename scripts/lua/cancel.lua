@@ -27,8 +27,9 @@ if finished then return 'unknown' end
 local state
 if score and (retries or not in_dead) then
   if not is_backoff(end_of(score)) then
-    if not retries then return 'unack' end
+    if not retries then return 'unack' end  --! check held_message_is_cancelled_once
     redis.call('HDEL', count, id)
+    --! check taken_message_leaves_pending
     redis.call('ZREM', pending, id)  -- rescheduled, but a Go worker took it from the list
     redis.pcall('HINCRBY', stats, 'cancelled', 1)
     return 'unack'
@@ -48,11 +49,11 @@ if not in_zset and list_length <= tonumber(ARGV.search_lists) then
   redis.call('LREM', ready, 0, id)
   redis.call('LREM', retry, 0, id)
 end
-redis.call('UNLINK', body)
-redis.call('HDEL', count, id)
-delete_metadata(id)
+redis.call('UNLINK', body)  --! check body_is_deleted
+redis.call('HDEL', count, id)  --! check count_is_deleted
+delete_metadata(id)  --! check metadata_is_deleted
 redis.call('ZREM', pending, id)
-redis.call('ZREM', unack, id)
-redis.call('ZREM', dead, id)
+redis.call('ZREM', unack, id)  --! check message_leaves_unack
+redis.call('ZREM', dead, id)  --! check message_leaves_dead
 redis.pcall('HINCRBY', stats, 'cancelled', 1)
 return state

@@ -29,9 +29,9 @@ for i, id in ipairs(ids) do
   end
 end
 if #deleted > 0 then
-  redis.call('UNLINK', unpack(bodies))
-  redis.call('HDEL', count, unpack(deleted))
-  delete_metadata(unpack(deleted))
+  redis.call('UNLINK', unpack(bodies))  --! check body_is_deleted
+  redis.call('HDEL', count, unpack(deleted))  --! check count_is_deleted
+  delete_metadata(unpack(deleted))  --! check metadata_is_deleted
 end
-if #leaves > 0 then redis.call('SREM', garbage, unpack(leaves)) end
+if #leaves > 0 then redis.call('SREM', garbage, unpack(leaves)) end  --! check id_leaves_garbage
 return #deleted

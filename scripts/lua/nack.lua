@@ -31,16 +31,16 @@ end
 
 local function make_dead(i)
   local id = ids[i]
-  if ARGV.keep_dead == '0' then return finish(id) end
+  if ARGV.keep_dead == '0' then return finish(id) end  --! check without_keep_dead_message_goes_garbage
   redis.call('ZADD', dead, now / 1000000, id)
-  redis.call('PERSIST', KEYS.body[i])
+  redis.call('PERSIST', KEYS.body[i])  --! check dead_letter_has_no_ttl
   redis.call('HDEL', count, id)
   redis.call('ZREM', unack, id)
 end
 
 local function back_off(id, delay)
   local till = math.ceil(now / 1000 + delay)
-  if till % 1000 == 0 then till = till + 1 end
+  if till % 1000 == 0 then till = till + 1 end  --! check backoff_ends_at_no_second
   redis.call('ZADD', unack, 'XX', till / 1000, id)
 end
 
@@ -62,7 +62,7 @@ for i, id in ipairs(ids) do
     elseif not retries then
       finish(id)  -- cancelled while it was held
     else
-      redis.call('HSET', reason, id, failure)
+      redis.call('HSET', reason, id, failure)  --! check reason_is_kept
       if delay == '' or retries < 1 then
         answer[i] = 'D'
         dead_letters = dead_letters + 1

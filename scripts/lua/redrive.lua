@@ -33,17 +33,18 @@ for i, id in ipairs(ids) do
 end
 if #back > 0 then
   redis.call('HSET', count, unpack(counts))  -- the first write: out of memory Redis refuses the whole script
-  redis.call('SREM', garbage, unpack(back))
-  redis.call('HDEL', attempts, unpack(back))
+  redis.call('SREM', garbage, unpack(back))  --! check redriven_message_is_not_garbage
+  redis.call('HDEL', attempts, unpack(back))  --! check redriven_message_has_no_deliveries
+  --! check old_entry_is_no_delivery
   for i = 1, has_retry_entries and #back or 0 do redis.call('HSET', attempts, back[i], '0') end
-  redis.call('HDEL', reason, unpack(back))
+  redis.call('HDEL', reason, unpack(back))  --! check redriven_message_has_no_reason
   redis.call('LPUSH', ready, unpack(back))
-  redis.call('ZREM', dead, unpack(back))
-  drop_probe(back)
+  redis.call('ZREM', dead, unpack(back))  --! check redriven_message_leaves_dead
+  drop_probe(back)  --! check probe_that_is_redriven_is_deleted
   redis.pcall('HINCRBY', stats, 'redriven', #back)
 end
 if #gone > 0 then
-  redis.call('SADD', garbage, unpack(gone))
-  redis.call('ZREM', dead, unpack(gone))
+  redis.call('SADD', garbage, unpack(gone))  --! check message_without_body_goes_to_garbage
+  redis.call('ZREM', dead, unpack(gone))  --! check message_without_body_leaves_dead
 end
 return table.concat(answer)

@@ -28,13 +28,15 @@ redis.call('ZCARD', dead)
 
 local function make_due(i)
   local id = ids[i]
+  --! check released_message_leaves_garbage
   redis.call('SREM', garbage, id)  -- a Go worker put it there, but a zset still has it
   if delay == 0 then
     redis.call('RPUSH', ready, id)
-    redis.call('ZREM', pending, id)
+    redis.call('ZREM', pending, id)  --! check released_message_leaves_pending
     return
   end
   local life = redis.call('PTTL', KEYS.body[i])  -- up to 2^63 ms; Redis can add 9e15 to its clock
+  --! check ttl_moves_with_due_time
   if life > 0 then redis.call('PEXPIRE', KEYS.body[i], math.min(life + delay, 9e15)) end
   redis.call('ZADD', pending, due / 1000, id)
 end
@@ -51,7 +53,7 @@ local function release_from_unack(i, by_receipt)
     redis.call('HDEL', reason, id)
   else
     local deliveries = math.max(1, math.min(before[i] and string.match(before[i], '^%d+') or 1, 1e9))
-    if by_receipt then deliveries = deliveries - 1 end
+    if by_receipt then deliveries = deliveries - 1 end  --! check released_delivery_is_not_counted
     make_due(i)
     -- Directly before it leaves unack: a call that Redis refuses before has not counted.
     if before[i] or deliveries > 0 then redis.call('HSET', attempts, id, deliveries) end

@@ -24,9 +24,9 @@ local in_zset = unack_score or pending_score or in_dead
 local finished = redis.call('SISMEMBER', garbage, id) == 1 and not in_zset or redis.call('EXISTS', body) == 0
 local list_length = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 if finished then return 'unknown' end
-if in_dead then return 'refused' end
+if in_dead then return 'refused' end  --! check dead_letter_is_refused
 if unack_score and not is_backoff(end_of(unack_score)) then return 'refused' end  -- held
-if not retries then return 'unknown' end  -- it would be dropped when it is due
+if not retries then return 'unknown' end  -- it would be dropped when it is due  --! check no_count_is_unknown
 
 local life = redis.call('PTTL', body)
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
@@ -50,17 +50,18 @@ if later then
   redis.call('ZADD', pending, due / 1000, id)
 else
   redis.call('LPUSH', ready, id)
-  redis.call('ZREM', pending, id)
+  redis.call('ZREM', pending, id)  --! check message_due_now_leaves_pending
 end
 if new_life < life then redis.call('PEXPIRE', body, new_life) end
-redis.call('ZREM', unack, id)
+redis.call('ZREM', unack, id)  --! check message_leaves_its_backoff
+--! check rescheduled_message_leaves_garbage
 redis.call('SREM', garbage, id)  -- a Go worker put it there, but a zset still has it
 if searches then  -- after the message has its new place: a failure must not lose it
   if later then redis.call('LREM', ready, 0, id) end
   if old_entries > 0 then redis.call('LREM', ready, -old_entries, id) end
   redis.call('LREM', retry, 0, id)
 end
-drop_probe({id})
+drop_probe({id})  --! check probe_that_is_rescheduled_is_deleted
 
 -- A hint, so its errors are ignored: the marker wakes a consumer if the message is due now, or first in pending.
 local head = later and redis.pcall('ZRANGE', pending, 0, 0)[1]

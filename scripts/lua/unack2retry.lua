@@ -104,12 +104,12 @@ if #died > 0 then
   elseif ARGV.keep_dead ~= '1' then
     for _, id in ipairs(died) do finished[#finished + 1] = id end
   end
-  redis.call('HDEL', count, unpack(died))
+  redis.call('HDEL', count, unpack(died))  --! check dead_letter_has_no_retries
 end
 if #finished > 0 then
-  redis.call('SADD', garbage, unpack(finished))
-  redis.call('HDEL', attempts, unpack(finished))
-  redis.call('HDEL', reason, unpack(finished))
+  redis.call('SADD', garbage, unpack(finished))  --! check finished_message_goes_to_garbage
+  redis.call('HDEL', attempts, unpack(finished))  --! check finished_message_has_no_attempts
+  redis.call('HDEL', reason, unpack(finished))  --! check finished_message_has_no_reason
 end
 if #counted > 0 then redis.call('HSET', count, unpack(counted)) end
 redis.call('ZREM', unack, unpack(ids))

@@ -4,6 +4,6 @@ local function take_staged(payload, body, life)
   if life then redis.call('PEXPIRE', payload, life) else redis.call('PERSIST', payload) end
   local renamed = redis.pcall('RENAME', payload, body)
   if not renamed.err then return nil end
-  redis.pcall('PEXPIRE', payload, 1)
+  redis.pcall('PEXPIRE', payload, 1)  --! check refused_payload_expires
   return renamed
 end

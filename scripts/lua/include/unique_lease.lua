@@ -7,7 +7,7 @@ local function unused_in_span(from, length)
 end
 local function unique_lease(wanted)
   local span, lease = 1, wanted
-  while not unused_in_span(lease, span) do span = 2 * span end
+  while not unused_in_span(lease, span) do span = 2 * span end  --! check lease_end_is_unique
   while span > 1 do
     span = span / 2
     if not unused_in_span(lease, span) then lease = lease + span end
