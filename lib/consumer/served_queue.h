@@ -1,8 +1,8 @@
 // One queue of a consumer: what its lanes have in common. Used by the consumer's thread only, except for the counters.
 #pragma once
 
-#include "consumer/intake.h"
 #include "consumer/handler_runner.h"
+#include "consumer/intake.h"
 #include "consumer/queue_layout.h"
 #include "consumer/queue_pause.h"
 #include "consumer/reporter.h"
