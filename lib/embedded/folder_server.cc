@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
@@ -180,9 +181,8 @@ void end_server_at(const std::string& socket) {
 
 bool listens(const std::string& socket) { return connect_to(socket, Clock::now()).get() >= 0 || errno == EAGAIN; }
 
-FolderServer::FolderServer(PrivateServerOptions options, Lifetime lifetime)
+FolderServer::FolderServer(PrivateServerOptions options)
     : options_(validated(std::move(options))),
-      lifetime_(lifetime),
       program_(find_program(options_.program)),
       temporary_(options_.folder.empty() ? std::make_unique<TemporaryFolder>() : nullptr),
       folder_(temporary_ ? temporary_->path() : fs::path(absolute_folder(options_.folder))) {
@@ -193,18 +193,23 @@ FolderServer::FolderServer(PrivateServerOptions options, Lifetime lifetime)
 FolderServer::~FolderServer() {
   if (owned()) {
     end(temporary_ ? SIGKILL : SIGTERM);
-  } else {
-    leave();  // the thread of process_ does not exist in this fork, and the server is the parent's
+    return;
   }
+  // In a fork the server is the parent's, and the thread of process_ does not exist: never destroyed, but reachable, so
+  // that leak checkers accept it.
+  static auto* const inherited = std::make_unique<std::vector<std::unique_ptr<Process>>>().release();
+  inherited->push_back(std::move(process_));
 }
 
-void FolderServer::leave() {
-  // Processes left to other users. Never destroyed (see Process::detach), and reachable, so that leak checkers accept
-  // them.
-  static auto* const left = std::make_unique<std::vector<std::unique_ptr<Process>>>().release();
-  const bool detaches = owned() && process_ != nullptr;
-  left->push_back(std::move(process_));
-  if (detaches) left->back()->detach();
+std::string FolderServer::url() const {
+  std::string url = "unix://";
+  for (const char c : socket()) {
+    constexpr char kHex[] = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(c);
+    const bool unreserved = byte > ' ' && byte < 0x7f && std::strchr("%?#@", c) == nullptr;
+    url += unreserved ? std::string(1, c) : std::string{'%', kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return url;
 }
 
 Launch FolderServer::launch() const {
@@ -222,7 +227,7 @@ Launch FolderServer::launch() const {
   result.environment = server_environment();
   result.folder = opened_.get();
   result.parent = owner_;
-  result.until_last_user = lifetime_ == Lifetime::until_last_user && supports_last_user_signal();
+  result.death_signal = temporary_ ? SIGKILL : SIGTERM;
   return result;
 }
 
@@ -236,18 +241,17 @@ void FolderServer::start() {
     ::flock(opened_.get(), LOCK_SH | LOCK_NB);
   }
   check_server_files(opened_, folder());
-  if (!temporary_ && lifetime_ == Lifetime::object && (!use_ || !use_->is_of(opened_))) {
-    auto use = std::make_unique<FolderUse>(opened_, folder());
-    use->join(deadline, [this] { end_server_at(socket()); });
-    use->share();
-    use_ = std::move(use);
+  if (!temporary_ && (!ownership_ || !ownership_->is_of(opened_))) {
+    auto ownership = std::make_unique<FolderOwner>(opened_, folder(), url());
+    end_server_at(socket());  // of a process that has ended: the system signals it on Linux only
+    ownership_ = std::move(ownership);
   }
   start_process(deadline);
   await_answer(deadline);
 }
 
-// Starts a child process that takes the folder's lock. If another server has the lock but no socket, it is starting or
-// ending: tries again until the deadline.
+// Starts a child process that takes the folder's lock. If another server has the lock, it is that of a process that has
+// ended, and it is ending: tries again until the deadline.
 void FolderServer::start_process(Clock::time_point deadline) {
   for (;;) {
     process_.reset();
@@ -266,9 +270,9 @@ void FolderServer::start_process(Clock::time_point deadline) {
           report.stage == LaunchReport::log_failed ? "open " + folder() + "/log" : "lock " + folder() + "/lock";
       fail_start("cannot be started: cannot " + doing + ": " + reason(report.error), !is_transient(report.error));
     }
-    if (listens(socket()) || Clock::now() >= deadline) {
+    if (Clock::now() >= deadline) {
       process_.reset();
-      fail(folder() + ": another server runs in this folder; end it, or use another folder");
+      fail(folder() + ": the server of a process that has ended still runs in this folder; end it, or try again later");
     }
     std::this_thread::sleep_for(milliseconds(10));
   }
@@ -328,6 +332,7 @@ void FolderServer::stop() {
   const std::string outcome =
       ended ? process_->outcome() : "did not end within " + std::to_string(kStopLimit.count() / 1000) + " s";
   process_.reset();
+  ownership_.reset();
   if (!synced) {
     fail_permanently("the server in " + folder() + " " + outcome +
                      " during stop(); the last writes that it acknowledged may not be on disk" +

@@ -1,7 +1,7 @@
 // A redis-server in a folder: the implementation of PrivateServer and of embedded URLs.
 #pragma once
 
-#include "embedded/folder_use.h"
+#include "embedded/folder_owner.h"
 #include "embedded/server_process.h"
 #include "embedded/temporary_folder.h"
 
@@ -28,10 +28,8 @@ bool listens(const std::string& socket);
 
 class FolderServer {
  public:
-  enum class Lifetime { object, until_last_user };
-
-  // Throws what PrivateServer's constructor throws. With until_last_user, the caller must hold a FolderUse.
-  explicit FolderServer(PrivateServerOptions options, Lifetime lifetime = Lifetime::object);
+  // Throws what PrivateServer's constructor throws.
+  explicit FolderServer(PrivateServerOptions options);
   ~FolderServer();
   FolderServer(const FolderServer&) = delete;
   FolderServer& operator=(const FolderServer&) = delete;
@@ -41,12 +39,12 @@ class FolderServer {
   // server keeps running, so that stop() can be called again.
   void stop();
   void end(int first_signal);
-  void leave();  // leaves the server to its other users; this object has no server from then on
 
   // Whether this process made the object. A forked process has a copy, and must not control the server.
   bool owned() const { return owner_ == ::getpid(); }
   int pid() const { return owned() && process_ ? process_->pid() : -1; }
   std::string socket() const { return (folder_ / "s").string(); }
+  std::string url() const;  // unix:// and the path of the socket
   std::string folder() const { return folder_.string(); }
 
  private:
@@ -59,13 +57,12 @@ class FolderServer {
   [[noreturn]] void fail_start(const std::string& how, bool permanent);
 
   const PrivateServerOptions options_;
-  const Lifetime lifetime_;
   const pid_t owner_ = ::getpid();
   const std::string program_;
   const std::unique_ptr<TemporaryFolder> temporary_;  // null for a given folder
   const std::filesystem::path folder_;
-  std::unique_ptr<FolderUse> use_;  // Lifetime::object in a given folder
-  Descriptor opened_;               // the folder; for a given folder it holds a shared lock
+  Descriptor opened_;                       // the folder; for a given folder it holds a shared lock
+  std::unique_ptr<FolderOwner> ownership_;  // of a given folder; released after the server has ended
   std::unique_ptr<Process> process_;
 };
 

@@ -1,7 +1,7 @@
 #include "embedded/folder_servers.h"
 
+#include "embedded/folder_owner.h"
 #include "embedded/folder_server.h"
-#include "embedded/folder_use.h"
 #include "embedded/private_folder.h"
 #include "os/interrupt.h"
 #include "os/per_process.h"
@@ -18,100 +18,68 @@
 #include <mutex>
 #include <stdexcept>
 #include <thread>
-#include <utility>
 
 namespace delayqueue {
 namespace {
 
-// One folder's server, and this process' use of it.
 struct Entry {
-  std::mutex mutex;                      // guards the rest; held while the server starts
-  std::unique_ptr<FolderUse> use;        // null for the private server of the process
-  std::unique_ptr<FolderServer> server;  // null if another process started it
+  std::mutex mutex;  // guards the server; held while it starts
+  std::unique_ptr<FolderServer> server;
 };
 
 struct Registry {
   std::mutex mutex;  // guards the map
-  std::map<std::string, Entry> by_folder;
+  std::map<FolderId, Entry> by_folder;
   std::atomic<bool> ended{false};
 };
 
-PerProcess<Registry> registry_of_folders;
-
-constexpr std::chrono::seconds kJoinLimit{15};      // other processes may be starting or ending the server
+constexpr FolderId kTemporary{};                    // for the temporary folder of "embedded:"
 constexpr std::chrono::milliseconds kLockPause{1};  // between attempts: a blocking lock could not be interrupted
 
-// The last process that uses a folder ends its server and waits until it has ended, so that all data is on disk.
-void end_server(Entry& entry, const std::string& folder) try {
-  if (entry.use == nullptr) return entry.server.reset();
-  const auto use = std::move(entry.use);  // destroyed when the server has ended
-  if (use->is_last()) {
-    entry.server.reset();
-    end_server_at(folder + "/s");
-  } else if (entry.server) {
-    entry.server->leave();
-  }
-} catch (const std::runtime_error&) {  // ignored while the process ends; the system signals the server
-}
+PerProcess<Registry> registry_of_process;
 
 // Called when the process exits, after the destructors of static objects, which may use the servers until then.
 // atexit() would end the servers before an object that was made earlier than the first connection.
 [[gnu::destructor, gnu::used]] void end_servers() {
-  Registry* const registry = registry_of_folders.find();
+  Registry* const registry = registry_of_process.find();
   if (registry == nullptr) return;
   registry->ended = true;
   const std::lock_guard lock(registry->mutex);
   for (auto& [folder, entry] : registry->by_folder) {
     const std::lock_guard none_starts(entry.mutex);
-    end_server(entry, folder);
+    entry.server.reset();
   }
 }
 
 Entry& entry_of(Registry& registry, const std::string& folder) {
+  const FolderId id = folder.empty() ? kTemporary : id_of(open_private_folder(folder));
   const std::lock_guard lock(registry.mutex);
-  return registry.by_folder[folder];
+  return registry.by_folder[id];
 }
 
-void start(Entry& entry, const std::string& folder) {
-  if (entry.server) {
+// Starts the server if it does not run.
+std::string socket_of(Entry& entry, const std::string& folder) {
+  if (entry.server == nullptr) {
+    PrivateServerOptions options;
+    options.folder = folder;
+    entry.server = std::make_unique<FolderServer>(options);
+  } else if (entry.server->pid() < 0 || !listens(entry.server->socket())) {
     entry.server->end(SIGKILL);
-    return entry.server->start();
+    entry.server->start();
   }
-  PrivateServerOptions options;
-  options.folder = folder;
-  const auto lifetime = folder.empty() ? FolderServer::Lifetime::object : FolderServer::Lifetime::until_last_user;
-  entry.server = std::make_unique<FolderServer>(options, lifetime);
-}
-
-void start_or_find(Entry& entry, const std::string& folder, const std::string& socket) {
-  if (listens(socket)) return;
-  try {
-    start(entry, folder);
-  } catch (const SetupError&) {
-    throw;
-  } catch (const std::runtime_error&) {
-    if (!listens(socket)) throw;  // else another process has started it
-  }
-}
-
-std::string socket_of_folder(Entry& entry, const std::string& folder) {
-  std::string socket = folder + "/s";
-  const Descriptor opened = open_private_folder(folder);
-  if (entry.use && entry.use->is_of(opened)) {
-    start_or_find(entry, folder, socket);
-    return socket;
-  }
-  auto use = std::make_unique<FolderUse>(opened, folder);
-  use->join(std::chrono::steady_clock::now() + kJoinLimit, [&socket] { end_server_at(socket); });
-  start_or_find(entry, folder, socket);
-  use->share();
-  entry.use = std::move(use);
-  return socket;
-}
-
-std::string socket_of_process(Entry& entry) {
-  if (!entry.server || !listens(entry.server->socket())) start(entry, "");
   return entry.server->socket();
+}
+
+std::string socket_in(Registry& registry, const std::string& folder) {
+  Entry& entry = entry_of(registry, folder);
+  std::unique_lock lock(entry.mutex, std::try_to_lock);
+  while (!lock.owns_lock()) {
+    if (Interrupt::is_raised_here()) throw ConnectionError("stopped while another thread started the server");
+    std::this_thread::sleep_for(kLockPause);
+    static_cast<void>(lock.try_lock());
+  }
+  if (registry.ended) throw ConnectionError("cannot start a server: the process is ending");
+  return socket_of(entry, folder);
 }
 
 }  // namespace
@@ -119,18 +87,9 @@ std::string socket_of_process(Entry& entry) {
 std::string embedded_socket(const std::string& folder) {
   const std::string path = folder.empty() ? "" : absolute_folder(folder);
   check_socket_path(path);
-  Registry& registry = registry_of_folders.get();
-  Entry& entry = entry_of(registry, path);
   const std::string where = folder.empty() ? "embedded: " : "embedded:" + folder + ": ";
-  std::unique_lock lock(entry.mutex, std::try_to_lock);
-  while (!lock.owns_lock()) {
-    if (Interrupt::is_raised_here()) throw ConnectionError(where + "stopped while another thread started the server");
-    std::this_thread::sleep_for(kLockPause);
-    static_cast<void>(lock.try_lock());
-  }
-  if (registry.ended) throw ConnectionError(where + "cannot start a server: the process is ending");
   try {
-    return path.empty() ? socket_of_process(entry) : socket_of_folder(entry, path);
+    return socket_in(registry_of_process.get(), path);
   } catch (const SetupError& e) {
     throw SetupError(where + e.what());
   } catch (const std::runtime_error& e) {

@@ -214,13 +214,12 @@ std::vector<std::string> names_in(const Descriptor& folder, const std::string& p
 void check_server_files(const Descriptor& folder, const std::string& path) {
   for (const auto& name : names_in(folder, path)) {
     const bool temporary = name.compare(0, 5, "temp-") == 0;  // files that the server renames when they are complete
-    const auto known = {"lock", "log", "appendonly.aof", "dump.rdb"};
+    const auto known = {"lock", "owner", "log", "appendonly.aof", "dump.rdb"};
     if (temporary || std::find(known.begin(), known.end(), name) != known.end()) {
       check_entry(folder, name, S_IFREG, join(path, name));
     }
   }
   check_entry(folder, "s", S_IFSOCK, join(path, "s"));
-  check_entry(folder, "users", S_IFIFO, join(path, "users"));
   const std::string data = "appendonlydir";
   if (!check_entry(folder, data, S_IFDIR, join(path, data))) return;
   const Descriptor inner = above_standard(::openat(folder.get(), data.c_str(), kOpenFolder));

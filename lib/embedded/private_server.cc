@@ -4,7 +4,6 @@
 
 #include <signal.h>
 
-#include <cstring>
 #include <utility>
 
 namespace delayqueue {
@@ -29,16 +28,7 @@ PrivateServer::~PrivateServer() = default;
 PrivateServer::PrivateServer(PrivateServer&&) noexcept = default;
 PrivateServer& PrivateServer::operator=(PrivateServer&&) noexcept = default;
 
-std::string PrivateServer::url() const {
-  std::string url = "unix://";
-  for (const char c : checked(impl_)->socket()) {
-    constexpr char kHex[] = "0123456789ABCDEF";
-    const auto byte = static_cast<unsigned char>(c);
-    const bool unreserved = byte > ' ' && byte < 0x7f && std::strchr("%?#@", c) == nullptr;
-    url += unreserved ? std::string(1, c) : std::string{'%', kHex[byte >> 4], kHex[byte & 15]};
-  }
-  return url;
-}
+std::string PrivateServer::url() const { return checked(impl_)->url(); }
 std::string PrivateServer::socket() const { return checked(impl_)->socket(); }
 std::string PrivateServer::folder() const { return checked(impl_)->folder(); }
 int PrivateServer::pid() const { return checked(impl_)->pid(); }

@@ -1,6 +1,5 @@
 #include "embedded/server_process.h"
 
-#include "embedded/folder_use.h"
 #include "os/environment.h"
 #include "os/interrupt.h"
 #include "os/resources.h"
@@ -53,17 +52,17 @@ void close_all_at_exec() {
   for (int fd = 3; fd < 1024; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-// Makes the system kill the server when its parent ends. Only Linux can: elsewhere the server outlives a parent that is
-// killed.
-void set_parent_death_signal(pid_t parent) {
+// Makes the system signal the server when its parent ends. Only Linux can: elsewhere the server outlives a parent that
+// is killed, until the next owner of the folder ends it.
+void set_parent_death_signal(pid_t parent, [[maybe_unused]] int signal) {
 #ifdef __linux__
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_PDEATHSIG, signal);
 #endif
   if (::getppid() != parent) ::_exit(0);
 }
 
 [[noreturn]] void become_server(const Launch& launch, int report_pipe) {
-  if (!launch.until_last_user) set_parent_death_signal(launch.parent);
+  set_parent_death_signal(launch.parent, launch.death_signal);
   ::umask(077);  // no other user may read the data
   // A new session: Ctrl-C and a hang-up of the terminal must not reach the server, because the host program may still
   // use it while it shuts down itself.
@@ -79,7 +78,6 @@ void set_parent_death_signal(pid_t parent) {
     ::_exit(127);
   }
   ::fcntl(lock.get(), F_SETFD, 0);
-  if (launch.until_last_user) end_after_last_user(launch.folder);
   const Descriptor log = open_own_file(launch.folder, "log", O_WRONLY | O_CREAT | O_APPEND);
   if (log.get() < 0 || ::ftruncate(log.get(), 0) != 0) {
     send_report(report_pipe, LaunchReport::log_failed, errno);

@@ -3,6 +3,7 @@
 
 #include "os/descriptor.h"
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -36,7 +37,7 @@ struct Launch {
   std::vector<char*> environment;
   int folder = -1;  // of the lock and the log; open in the parent
   pid_t parent = -1;
-  bool until_last_user = false;  // see folder_use.h; false: the server ends with the parent
+  int death_signal = SIGKILL;  // that the system sends to the server when the parent ends
 };
 
 // The environment of this process for Launch; empty if it is not trusted (setuid programs).
@@ -49,7 +50,7 @@ struct LaunchReport {
   int error = 0;
 };
 
-// One run of the server. A dedicated thread forks it and waits for its end, because PR_SET_PDEATHSIG kills the server
+// One run of the server. A dedicated thread forks it and waits for its end, because PR_SET_PDEATHSIG signals the server
 // when the thread that forked it ends.
 class Process {
  public:
@@ -57,9 +58,6 @@ class Process {
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-
-  // The server may outlive this process. From now on this object must not be destroyed.
-  void detach() { thread_.detach(); }
 
   int pid() const;  // -1 once it has ended
   void signal(int number);

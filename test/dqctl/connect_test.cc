@@ -67,12 +67,16 @@ TEST_CASE("connect: --prefix and --hash-tag choose the keys of the queue") {
   expect(run({"ls", "q", "--state", "ready", "--prefix", "shop"}), 2, {err_has("hash_tag")});
 }
 
-TEST_CASE("connect: dqctl starts the server of embedded:/folder, or uses the one that runs") {
+TEST_CASE("connect: dqctl starts the server of embedded:/folder, or prints the URL of the one that runs") {
   const test::TempDir folder;
   const std::string uri = "embedded:" + folder.file("data");
   CHECK(run({"queues"}, at(uri)).code == 0);
   delayqueue::Producer(uri, "q").send("x");
-  CHECK(parse_json(run({"-u", uri, "queues", "-o", "json"}).out).at("queues")[0].at("ready") == 1);
+  const std::string owner = "process " + std::to_string(::getpid()) + " (";
+  const Ran refused = expect(run({"-u", uri, "queues"}), 1, {err_has(owner), err_has("unix://")});
+  const std::string text = refused.err.substr(refused.err.find("unix://"));
+  const std::string url = text.substr(0, text.find('\n'));
+  CHECK(parse_json(run({"-u", url, "queues", "-o", "json"}).out).at("queues")[0].at("ready") == 1);
 }
 
 TEST_CASE("connect: SIGTERM ends stats --watch with exit code 0") {

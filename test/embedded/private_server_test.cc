@@ -151,7 +151,13 @@ TEST_CASE("helper: private server" * doctest::skip()) {
 }
 
 TEST_CASE("helper: embedded" * doctest::skip()) {
-  print_and_wait(delayqueue::embedded_socket(std::getenv("DELAYQUEUE_TEST_FOLDER")));
+  std::string text;
+  try {
+    text = delayqueue::embedded_socket(std::getenv("DELAYQUEUE_TEST_FOLDER"));
+  } catch (const delayqueue::SetupError& e) {
+    text = e.what();
+  }
+  print_and_wait(text);
 }
 
 TEST_CASE("private server: starts in a 0700 folder, answers, and writes an append-only file") {
@@ -290,8 +296,29 @@ TEST_CASE("private server: a second one in the same folder is refused, and the f
   const PrivateServer first(in(folder / "d"));
   test::Redis redis(first.socket());
   redis.cmd({"SET", "a", "1"});
-  CHECK(has(error_of(in(folder / "d")), folder / "d: another server runs in this folder"));
+  const std::string advice =
+      "another server of this process runs in the folder; to use its server, connect to " + first.url();
+  CHECK(has(error_of(in(folder / "d")), advice));
+  CHECK_THROWS_WITH_AS(delayqueue::embedded_socket(folder / "d"), doctest::Contains(advice.c_str()),
+                       delayqueue::SetupError);
   CHECK(redis.cmd({"GET", "a"}) == "1");
+  Helper other("embedded", folder / "d");  // the refusals have not given up the folder
+  CHECK(has(other.line(), "process " + std::to_string(::getpid()) + " ("));
+}
+
+TEST_CASE("private server: stop() gives up the folder, and restart() takes it again unless another server has it") {
+  const Folder folder;
+  PrivateServer server(in(folder / "d"));
+  test::Redis(server.socket()).cmd({"SET", "a", "1"});
+  server.stop();
+  {
+    const PrivateServer second(in(folder / "d"));
+    CHECK(test::Redis(second.socket()).cmd({"GET", "a"}) == "1");
+    CHECK_THROWS_AS(server.restart(), delayqueue::SetupError);
+    CHECK(test::Redis(second.socket()).cmd({"GET", "a"}) == "1");
+  }
+  server.restart();
+  CHECK(test::Redis(server.socket()).cmd({"GET", "a"}) == "1");
 }
 
 TEST_CASE("private server: a path too long for a socket is an invalid argument") {
@@ -301,14 +328,28 @@ TEST_CASE("private server: a path too long for a socket is an invalid argument")
   CHECK_THROWS_AS(delayqueue::embedded_socket(folder / std::string(100, 'x')), std::invalid_argument);
 }
 
-TEST_CASE("embedded: processes with the same folder share one server, even if they start it at once") {
+TEST_CASE("embedded: of processes that name a folder at once, one starts its server, and the others get its URL") {
   const Folder folder;
   const std::string name = folder / "d";
   const Helper helpers[]{{"embedded", name}, {"embedded", name}, {"embedded", name}, {"embedded", name}};
-  for (const auto& helper : helpers) CHECK(helper.line() == folder / "d/s");
-  const int pid = server_pid(folder / "d/s");
-  CHECK(delayqueue::embedded_socket(folder / "d") == folder / "d/s");
-  CHECK(server_pid(folder / "d/s") == pid);
+  int started = 0, refused = 0;
+  for (const auto& helper : helpers) {
+    const std::string line = helper.line();
+    if (line == folder / "d/s") ++started;
+    if (has(line, " has the folder; to use its server, connect to unix://" + folder / "d/s")) ++refused;
+  }
+  CHECK(started == 1);
+  CHECK(refused == 3);
+  CHECK(test::Redis(folder / "d/s").cmd({"PING"}) == "PONG");
+}
+
+TEST_CASE("embedded: two paths of one folder have one server") {
+  const Folder folder;
+  fs::create_directory(folder / "real");
+  fs::create_symlink("real", folder / "link");
+  const std::string first = delayqueue::embedded_socket(folder / "real/d");
+  const std::string second = delayqueue::embedded_socket(folder / "link/d");
+  CHECK(server_pid(first) == server_pid(second));
 }
 
 TEST_CASE("embedded: when the process that started the server has ended, another one starts it with its data") {
@@ -323,7 +364,7 @@ TEST_CASE("embedded: when the process that started the server has ended, another
   CHECK(finds(folder / "d", "a", "1"));
   CHECK(server_pid(folder / "d/s") != before);
   Helper third("embedded", folder / "d");
-  CHECK(third.line() == folder / "d/s");
+  CHECK(has(third.line(), "process " + std::to_string(::getpid()) + " ("));
 }
 
 TEST_CASE("embedded: eight threads at once start one server") {

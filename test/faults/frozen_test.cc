@@ -300,10 +300,10 @@ TEST_CASE("frozen: start() and stop() return when an embedded server does not st
     check_returns(url);  // waits for the start by the other consumer
     CHECK(starts.stop(30s));
   }
-  const int users = ::open(base.file("q/users").c_str(), O_RDWR);
-  REQUIRE(::flock(users, LOCK_EX | LOCK_NB) == 0);
+  const int lock = ::open(base.file("q/lock").c_str(), O_RDWR);  // as the server of a process that has ended
+  REQUIRE(::flock(lock, LOCK_EX | LOCK_NB) == 0);
   check_returns(url);
-  ::close(users);
+  ::close(lock);
   ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);
 }
 

@@ -69,9 +69,10 @@ class DELAYQUEUE_EXPORT AccessDenied : public ReplyError {
 };
 
 // This machine is not set up for the call: it has no server program for an embedded URL, other users can enter the
-// folder, or the system refuses this process a thread, a file descriptor or random bytes that an object of the library
-// needs. The text names the change that is needed; a retry fails until then. The call changed nothing. In a call of
-// several steps (a batch) this holds for the step that failed; other steps may have been executed.
+// folder, another process has it, or the system refuses this process a thread, a file descriptor or random bytes that
+// an object of the library needs. The text names the change that is needed; a retry fails until then. The call changed
+// nothing. In a call of several steps (a batch) this holds for the step that failed; other steps may have been
+// executed.
 class DELAYQUEUE_EXPORT SetupError : public Error {
  public:
   using Error::Error;

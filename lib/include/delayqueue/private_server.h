@@ -26,11 +26,13 @@ struct PrivateServerOptions {
 // "embedded:" is one server for the whole process. Its first use starts it. It ends with the process, and its data is
 // deleted.
 //
-// "embedded:/folder" keeps its data, and all processes that use the folder share one server; a file lock excludes a
-// second one. The first process starts it. When the last process that has used it has ended, in any way, the server
-// shuts down cleanly. A fork of such a process counts as one, too, until it calls exec. If the server dies, the next
-// call of any process restarts it with its data, and every Producer, Consumer, Inspector and QueueAdmin reconnects.
-// Before Linux 5.6, and on other systems, the server dies with the process that started it.
+// "embedded:/folder" keeps its data. The server belongs to the process that names the folder first, and ends with it.
+// If the server dies, the next call of the process restarts it with its data, and every Producer, Consumer, Inspector
+// and QueueAdmin reconnects. Another process (a fork is one, too) that names the folder meanwhile gets a SetupError
+// with the unix:// URL of the server, which it can use instead. A process that names the folder later has all data.
+//
+// On Linux the system shuts the server in a given folder down cleanly, too, if its process is killed. Elsewhere the
+// server of a killed process runs until the next process that names the folder shuts it down.
 //
 // The folder must belong to the effective user and be closed to all other users (mode 0700). No other user may be able
 // to replace it or a folder above it. Otherwise the call throws a SetupError with the change that is needed.
