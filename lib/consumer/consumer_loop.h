@@ -7,7 +7,7 @@
 #include "consumer/lane.h"
 #include "consumer/link.h"
 #include "consumer/plan.h"
-#include "consumer/reporter.h"
+#include "consumer/report.h"
 #include "consumer/served_queue.h"
 #include "consumer/servers.h"
 #include "consumer/wakeup_connections.h"

@@ -1,9 +1,8 @@
 // Runs handlers in worker threads, and collects their verdicts.
 #pragma once
 
-#include "consumer/counters.h"
-#include "consumer/delivery.h"
 #include "consumer/intake.h"
+#include "consumer/report.h"
 #include "queue/event_sink.h"
 #include "run/worker_pool.h"
 

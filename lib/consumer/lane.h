@@ -9,7 +9,7 @@
 #include "consumer/lane_health.h"
 #include "consumer/link.h"
 #include "consumer/plan.h"
-#include "consumer/reporter.h"
+#include "consumer/report.h"
 #include "consumer/served_partition.h"
 #include "consumer/served_queue.h"
 #include "consumer/upkeep.h"

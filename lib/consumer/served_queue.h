@@ -5,7 +5,7 @@
 #include "consumer/intake.h"
 #include "consumer/queue_layout.h"
 #include "consumer/queue_pause.h"
-#include "consumer/reporter.h"
+#include "consumer/report.h"
 #include "queue/endpoint.h"
 #include "run/worker_pool.h"
 #include "store/registry.h"

@@ -6,7 +6,7 @@
 #include "consumer/lane.h"
 #include "consumer/link.h"
 #include "consumer/plan.h"
-#include "consumer/reporter.h"
+#include "consumer/report.h"
 #include "queue/endpoint.h"
 #include "queue/health.h"
 #include "queue/server_risks.h"

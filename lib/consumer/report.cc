@@ -1,9 +1,7 @@
-#include "consumer/reporter.h"
+#include "consumer/report.h"
 
 #include "queue/server_risks.h"
 #include "redis/escaped.h"
-
-#include <utility>
 
 namespace delayqueue {
 namespace {
@@ -16,6 +14,8 @@ std::vector<std::string> ids_of(const std::vector<InFlightPtr>& deliveries) {
 }
 
 }  // namespace
+
+// ---- Reporter -------------------------------------------------------------------------------------------------------
 
 Reporter::Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options)
     : sink_({queue, consumer}, options.logger, options.on_event, options.report_events),
