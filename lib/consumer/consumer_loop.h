@@ -10,7 +10,7 @@
 #include "consumer/report.h"
 #include "consumer/served_queue.h"
 #include "consumer/servers.h"
-#include "consumer/wakeup_connections.h"
+#include "consumer/wakeups.h"
 #include "os/interrupt.h"
 #include "run/loop.h"
 #include "run/turns.h"

@@ -13,7 +13,6 @@
 #include "consumer/served_partition.h"
 #include "consumer/served_queue.h"
 #include "consumer/upkeep.h"
-#include "consumer/wakeup_listener.h"
 #include "consumer/wakeups.h"
 #include "queue/endpoint.h"
 #include "store/moves.h"

@@ -1,10 +1,194 @@
 #include "consumer/wakeups.h"
 
+#include "consumer/lane.h"
+#include "consumer/polling.h"
+#include "redis/resp.h"
+#include "store/keys.h"
+
 #include <delayqueue/error.h>
 
+#include <sys/socket.h>
+#include <algorithm>
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 namespace delayqueue {
+namespace {
+
+constexpr std::chrono::seconds kBlock{5};  // then Redis answers nil, which shows that the connection works
+constexpr const char* kBlockText = "5";
+constexpr const char* kShortBlockText = "0.1";     // while some queues are left out
+constexpr std::chrono::seconds kRefusedPause{10};  // a user without the right to block polls; retry rarely
+constexpr milliseconds kFirstPause{50};            // after a broken connection; doubles up to the patience
+
+// In a Cluster each queue needs a connection that waits for its wake-ups. Further queues are polled.
+constexpr std::size_t kMostListeners = 16;
+
+// The partition of a member of `wakes`; nullopt if another program wrote it.
+std::optional<unsigned> partition_in(const WakeupListener::Marker& marker) {
+  unsigned partition = 0;
+  const char* const end = marker.member.data() + marker.member.size();
+  const auto [read_to, error] = std::from_chars(marker.member.data(), end, partition);
+  const bool is_one = error == std::errc() && read_to == end && partition > 0 && partition < store::kMostPartitions;
+  return is_one ? std::optional(partition) : std::nullopt;
+}
+
+}  // namespace
+
+// ---- WakeupListener -------------------------------------------------------------------------------------------------
+
+void WakeupListener::begin(const std::vector<std::string>& keys, bool all,
+                           const std::vector<std::string>& emptied) noexcept {
+  const Clock::time_point now = Clock::now();
+  if (waiting_ && now >= until_) drop_broken();
+  if (waiting_ || now < connect_at_) return;
+  if (now >= refused_until_) refused_.clear();
+  try {
+    keys_.clear();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::string& key = keys[(first_ + i) % keys.size()];
+      if (refused_.count(key) == 0) keys_.push_back(key);
+    }
+    if (keys_.empty()) return;
+    if (!has_connected()) return;
+    std::string request;
+    redis::append_head(request, '*', keys_.size() + 2);
+    redis::append_word(request, "BZPOPMIN");
+    for (const std::string& key : keys_) redis::append_word(request, key);
+    redis::append_word(request, all ? kBlockText : kShortBlockText);
+    emptied_.clear();
+    for (const std::string& key : emptied) {
+      if (leaves_out(key)) continue;
+      emptied_.push_back(key);
+      redis::append_command(request, {"ZPOPMIN", key, std::to_string(store::kMostPartitions)});  // after the wait
+    }
+    connection_->write(request);
+    waiting_ = true;
+    unread_ = 1 + emptied_.size();
+    until_ = now + kBlock + patience_;
+  } catch (const ReplyError&) {
+    drop(kRefusedPause);
+  } catch (const std::exception&) {
+    drop_broken();
+    // This thread also renews leases, so slow attempts must be rare.
+    connect_at_ = std::max(connect_at_, Clock::now() + 10 * (Clock::now() - now));
+  }
+}
+
+// Connects if there is no connection.
+bool WakeupListener::has_connected() {
+  if (connection_ != nullptr) return true;
+  connected_at_ = Clock::now();
+  if (!opening_) {
+    connection_ = endpoint_.connect_to_master();
+  } else if (opening_->is_started()) {
+    connection_ = opening_->finish();
+  } else {
+    opening_->start([this] { return endpoint_.connect_to_master(); });
+  }
+  return connection_ != nullptr;
+}
+
+std::optional<WakeupListener::Marker> WakeupListener::read() noexcept {
+  try {
+    receive_until(Clock::now());
+  } catch (const std::exception&) {
+    drop_broken();
+  }
+  if (markers_.empty()) return std::nullopt;
+  Marker marker = std::move(markers_.front());
+  markers_.pop_front();
+  return marker;
+}
+
+void WakeupListener::receive_until(Clock::time_point deadline) {
+  while (waiting_) {
+    const redis::ReplyPtr reply = connection_->read_until(deadline);
+    if (reply == nullptr) return;
+    read(redis::Reply(reply.get()));
+  }
+}
+
+void WakeupListener::read(redis::Reply answer) {
+  const bool elsewhere =
+      connection_->redirection(answer).has_value() || (answer.is_error() && redis::is_temporary(answer.text()));
+  if (elsewhere) return drop_broken();
+  if (unchecked_ > 0) return read_check(answer);
+  if (unread_ > emptied_.size()) {
+    is_refused_ = answer.is_error();
+    if (!is_refused_ && !answer.is_nil()) {
+      ++first_;  // a key that always has a member must not hide the others
+      add_marker(std::string(answer[0].text()), answer[1], answer[2]);
+    }
+  } else if (!answer.is_error()) {  // without the right to ZPOPMIN each wait brings one marker
+    const std::string& key = emptied_[emptied_.size() - unread_];
+    for (std::size_t i = 0; i + 1 < answer.size(); i += 2) add_marker(key, answer[i], answer[i + 1]);
+  }
+  if (--unread_ > 0) return;
+  if (is_refused_) return check_keys();
+  waiting_ = false;
+  backoff_.succeeded(connected_at_);
+}
+
+void WakeupListener::add_marker(const std::string& key, redis::Reply member, redis::Reply due) {
+  markers_.push_back(
+      {key, std::string(member.text()), std::string(due.text()), due.text() == "0", member.text() != store::kMarker});
+}
+
+// Redis has refused to wait for several keys: one of a wrong type, or without permission, is enough for that. Only
+// those are left out then. Their answers are read as those that bring a marker: this thread does not wait.
+void WakeupListener::check_keys() {
+  if (keys_.size() == 1) return drop(kRefusedPause);
+  std::string requests;
+  for (const std::string& key : keys_) redis::append_command(requests, {"ZCARD", key});
+  connection_->write(requests);
+  unchecked_ = keys_.size();
+  until_ = Clock::now() + patience_;
+}
+
+void WakeupListener::read_check(redis::Reply answer) {
+  if (answer.is_error()) refused_.insert(keys_[keys_.size() - unchecked_]);
+  if (--unchecked_ > 0) return;
+  waiting_ = false;
+  const auto refused = [this](const std::string& key) { return leaves_out(key); };
+  const auto found = static_cast<std::size_t>(std::count_if(keys_.begin(), keys_.end(), refused));
+  if (found == 0 || found == keys_.size()) return drop(kRefusedPause);  // the command itself is refused
+  refused_until_ = Clock::now() + kRefusedPause;
+}
+
+void WakeupListener::begin_leaving() noexcept {
+  if (waiting_) ::shutdown(connection_->fd(), SHUT_WR);
+}
+
+WakeupListener::Left WakeupListener::leave(Clock::time_point until) noexcept {
+  try {
+    if (unchecked_ == 0) receive_until(until);
+  } catch (const std::exception&) {  // the end of the stream: Redis closed the connection
+  }
+  Left left{std::exchange(markers_, {}), waiting_};
+  drop(milliseconds(0));
+  return left;
+}
+
+void WakeupListener::end() {
+  if (opening_) opening_->wait();
+  drop(milliseconds(0));
+}
+
+void WakeupListener::drop_broken() {
+  backoff_.failed("", {kFirstPause, patience_}, Clock::now());
+  drop(backoff_.left(Clock::now()));
+}
+
+void WakeupListener::drop(Clock::duration pause) {
+  connection_.reset();
+  waiting_ = false;
+  unread_ = unchecked_ = 0;
+  connect_at_ = Clock::now() + pause;
+}
+
+// ---- Wakeups --------------------------------------------------------------------------------------------------------
 
 void Wakeups::receive(const WakeupListener::Marker& marker) {
   const WakeupListener::Marker before = received_.value_or(marker);
@@ -56,6 +240,111 @@ void Wakeups::forward_marker(RoundTrip& round_trip) {
     } catch (const ReplyError&) {  // without the right to it other consumers find the message when they poll
     }
   });
+}
+
+// ---- WakeupConnections ----------------------------------------------------------------------------------------------
+
+void WakeupConnections::add(ServedQueue& queue) {
+  const bool is_cluster = queue.endpoint.is_cluster();
+  if (connections_.empty() || is_cluster) {
+    const bool is_only = !is_cluster || queues_.size() == 1;
+    connections_.emplace_back(queue.endpoint, options_.connection.command_timeout, is_only ? nullptr : &calls_);
+    connections_.back().enabled = connections_.size() <= kMostListeners;
+  }
+  connections_.back().queues.push_back(&queue);
+}
+
+void WakeupConnections::read() {
+  for (Connection& one : connections_) {
+    while (const auto marker = one.listener.read()) {
+      for (ServedQueue* queue : one.queues) read(*queue, *marker);
+    }
+  }
+}
+
+// The members of `wakes` are numbers of partitions.
+void WakeupConnections::read(ServedQueue& queue, const WakeupListener::Marker& marker) {
+  Lane& home = *queue.lanes[0];
+  if (marker.key == home.wake_key()) return home.wake(marker);
+  if (marker.key != home.wakes_key()) return;
+  const auto partition = partition_in(marker);
+  if (!partition) {
+    queue.clears_wakes = true;  // there may be a million more
+  } else if (*partition < queue.lanes.size()) {
+    WakeupListener::Marker own = marker;
+    own.foreign = false;
+    queue.lanes[*partition]->wake(own);
+  } else {  // its sender has a later layout
+    for (Lane* lane : queue.lanes) lane->read_layout_soon();
+    queue.layout.read_elsewhere_soon();
+  }
+}
+
+// Begins to wait for wake-ups.
+void WakeupConnections::listen(const std::vector<bool>& listens) {
+  const milliseconds interval = options_.poll_interval;
+  for (Connection& one : connections_) {
+    if (one.enabled && one.listener.may_begin(Clock::now())) {
+      std::vector<std::string> keys, emptied;
+      bool all = true;
+      for (const ServedQueue* queue : one.queues) {
+        const Lane& home = *queue->lanes[0];
+        const auto is_quiet = [&](const Lane* lane) { return listens[lane->number()]; };
+        if (is_quiet(&home)) keys.push_back(home.wake_key());
+        // Also without partitions: a sender may know of them first.
+        const bool any = std::any_of(queue->lanes.begin(), queue->lanes.end(), is_quiet);
+        if (any && queue->layout.may_have_partitions()) {
+          keys.push_back(home.wakes_key());
+          emptied.push_back(home.wakes_key());
+        }
+        all = all && is_quiet(&home);  // then both keys are there
+      }
+      if (!keys.empty()) one.listener.begin(keys, all, emptied);
+    }
+    const bool works = one.enabled && one.listener.works();
+    for (ServedQueue* queue : one.queues) {
+      Lane& home = *queue->lanes[0];
+      const bool wakes = works && !one.listener.leaves_out(home.wake_key());
+      home.poll_every(wakes ? stretched(interval, queues_.size()) : interval);
+      const bool wakes_others = works && !one.listener.leaves_out(home.wakes_key());
+      for (std::size_t k = 1; k < queue->lanes.size(); ++k) {
+        queue->lanes[k]->poll_every(wakes_others ? stretched(interval, kMostPolled) : interval);
+      }
+    }
+  }
+}
+
+// Closes all connections at the same time. A marker that has arrived wakes another consumer. If an answer is missing,
+// one may be lost: Redis drops what it has for a connection whose end it has read.
+void WakeupConnections::leave() {
+  if (std::exchange(left_, true)) return;
+  const Clock::time_point until = Clock::now() + WakeupListener::kFarewell;
+  for (Connection& one : connections_) one.listener.begin_leaving();
+  for (Connection& one : connections_) {
+    const WakeupListener::Left left = one.listener.leave(until);
+    for (ServedQueue* queue : one.queues) {
+      for (const WakeupListener::Marker& marker : left.markers) pass_on(*queue, marker);
+      if (!left.may_be_lost) continue;
+      for (Lane* lane : queue->lanes) lane->expect_lost_marker();
+    }
+  }
+}
+
+void WakeupConnections::pass_on(ServedQueue& queue, const WakeupListener::Marker& marker) {
+  Lane& home = *queue.lanes[0];
+  if (marker.key == home.wake_key()) home.wake_another();
+  if (marker.key != home.wakes_key()) return;
+  if (const auto partition = partition_in(marker)) queue.add_marker(*partition, marker.due);
+}
+
+void WakeupConnections::add_fds(std::vector<int>& fds) const {
+  for (const Connection& one : connections_) {
+    if (one.listener.fd() >= 0) fds.push_back(one.listener.fd());
+  }
+}
+
+void WakeupConnections::end() {
+  for (Connection& one : connections_) one.listener.end();
 }
 
 }  // namespace delayqueue

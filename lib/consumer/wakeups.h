@@ -1,17 +1,144 @@
-// Wake-ups of one partition, in both directions: the consumer is woken by markers, and wakes others. Used by the
-// consumer's thread only.
+// Wake-ups in both directions: a consumer is woken by markers, and wakes others. Used by the consumer's thread only.
 #pragma once
 
 #include "consumer/link.h"
 #include "consumer/plan.h"
 #include "consumer/served_partition.h"
-#include "consumer/wakeup_listener.h"
+#include "consumer/served_queue.h"
+#include "queue/endpoint.h"
+#include "queue/health.h"
+#include "redis/connection.h"
 #include "store/moves.h"
 
+#include <delayqueue/consumer.h>
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace delayqueue {
 
+class Lane;
+
+// ---- WakeupListener -------------------------------------------------------------------------------------------------
+
+// Waits for the markers that wake one idle consumer.
+//
+// A producer that sends a message that is due now, or before all pending ones, puts a marker into the key `wake`. Idle
+// consumers block on that key with BZPOPMIN, and one of them receives the marker. That consumer moves and takes
+// messages. If the next pending message is due before its next poll, it also writes into the key `watch` that it will
+// look at that time (pending2ready.lua), and the others stay idle. So a message wakes one consumer, and is delivered on
+// time with any poll_interval. A watcher that is busy at that time, or stops, leaves the marker for another consumer.
+//
+// A consumer of several queues waits for the keys `wake` of all of them with one BZPOPMIN. In a Cluster the keys of two
+// queues may be on two nodes, so that each queue needs a listener.
+//
+// Nothing depends on the marker. It may be lost with the consumer that received it; a watcher may die (the key `watch`
+// expires soon after the time it names); a connection may be dead without notice. Each of these delays a message by at
+// most a poll_interval, because every consumer polls that often. Publish/subscribe would wake all consumers, and would
+// miss those that are disconnected. A timer in every process would need a notice of every change, and would wake all,
+// too.
+class WakeupListener {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // A member of a key `wake` or `wakes`, which was received and is not in the key any more.
+  struct Marker {
+    std::string key;
+    std::string member;
+    std::string due;       // the score
+    bool ready = false;    // for a message in ready, not in pending: its score is 0
+    bool foreign = false;  // another program wrote the member of `wake`
+  };
+
+  // Connects to the server of this endpoint, whose queue need not be one of those that it waits for. With `calls` in
+  // another thread, after whose end begin() is to be called again.
+  WakeupListener(Endpoint& endpoint, milliseconds patience, BackgroundCalls* calls)
+      : endpoint_(endpoint), patience_(patience) {
+    if (calls != nullptr) opening_.emplace(*calls);
+  }
+
+  // From now on it connects in other threads.
+  void connect_in_background(BackgroundCalls& calls) {
+    if (!opening_) opening_.emplace(calls);
+  }
+
+  // Begins to wait for a member of any of these keys, unless it waits already. It has its own connection, because a
+  // blocked one can do nothing else. Failures are not logged: the main connection reports the same ones.
+  // `all`: these are the keys of all its queues. If not, the wait is short, so that the others are soon among them.
+  // `emptied`: those of the keys that may have many members. All of them are taken when the wait ends: BZPOPMIN alone
+  // returns the least one, so under load the markers of some partitions would never be received.
+  void begin(const std::vector<std::string>& keys, bool all, const std::vector<std::string>& emptied = {}) noexcept;
+
+  // Whether begin() would do something now: it need not wait for a thread that connects.
+  bool may_begin(Clock::time_point now) const { return now >= (waiting_ ? until_ : connect_at_) && !is_opening(); }
+
+  // For poll() while waiting; -1: not waiting.
+  int fd() const { return waiting_ ? connection_->fd() : -1; }
+
+  // Whether the last attempt to wait did not fail.
+  bool works() const { return connection_ != nullptr; }
+
+  // Whether Redis refused to wait for this key.
+  bool leaves_out(const std::string& key) const { return refused_.count(key) > 0; }
+
+  // The next member that was received, if there is one.
+  std::optional<Marker> read() noexcept;
+
+  // Closes the connection, and waits for the thread that makes one.
+  void end();
+
+  // What was received before the end: wake other consumers then. `may_be_lost`: Redis may have sent others.
+  struct Left {
+    std::deque<Marker> markers{};
+    bool may_be_lost = false;
+  };
+
+  // Ends the waiting for good, in two steps, so that several can leave at the same time. After leave() Redis sends this
+  // consumer no marker.
+  static constexpr milliseconds kFarewell{200};  // for Redis to notice the end of the connection
+  void begin_leaving() noexcept;
+  Left leave(Clock::time_point until) noexcept;
+
+ private:
+  bool is_opening() const { return opening_ && connection_ == nullptr && opening_->is_waiting(); }
+  void receive_until(Clock::time_point deadline);
+  void read(redis::Reply answer);
+  void add_marker(const std::string& key, redis::Reply member, redis::Reply due);
+  bool has_connected();
+  void check_keys();
+  void read_check(redis::Reply answer);
+  void drop_broken();
+  void drop(Clock::duration pause);
+
+  Endpoint& endpoint_;
+  const milliseconds patience_;  // timeout of a silent connection, and the longest pause between attempts to connect
+  ReconnectBackoff backoff_;
+  std::unique_ptr<redis::Connection> connection_;
+  std::optional<BackgroundCall<std::unique_ptr<redis::Connection>>> opening_;
+  bool waiting_ = false;              // for an answer
+  std::vector<std::string> keys_;     // it waits for these
+  std::vector<std::string> emptied_;  // some of these
+  std::size_t unread_ = 0;            // answers to BZPOPMIN, and to ZPOPMIN for each of emptied_
+  bool is_refused_ = false;           // the answer to BZPOPMIN was an error
+  std::deque<Marker> markers_;        // received, for read()
+  std::size_t unchecked_ = 0;         // the last of these, whose answers to check_keys() are missing
+  std::size_t first_ = 0;             // the first key of the next wait: Redis looks at them in their order
+  std::set<std::string> refused_;     // keys that Redis refused, and that are left out until refused_until_
+  Clock::time_point refused_until_;
+  Clock::time_point until_;       // the answer is late after this time
+  Clock::time_point connect_at_;  // not before this time
+  Clock::time_point connected_at_;
+};
+
+// ---- Wakeups --------------------------------------------------------------------------------------------------------
+
+// Wake-ups of one partition, in both directions: the consumer is woken by markers, and wakes others.
 class Wakeups {
  public:
   explicit Wakeups(ServedPartition& partition) : partition_(partition) {}
@@ -70,6 +197,62 @@ class Wakeups {
   bool overflow_signalled_ = false;  // another consumer was woken, since there is more than this one can take
   bool is_watcher_ = false;
   bool lost_marker_ = false;
+};
+
+// ---- WakeupConnections ----------------------------------------------------------------------------------------------
+
+// The connections that wait for the wake-ups of a consumer's queues: one for all of them; in a Cluster one for each.
+
+// Decides for which keys each WakeupListener waits, passes the markers on to the lanes, and lets the queues without
+// wake-ups be polled more often.
+class WakeupConnections {
+ public:
+  // `queues`: all queues of the consumer, also those that are added later.
+  WakeupConnections(const std::deque<ServedQueue>& queues, const ConsumerOptions& options, BackgroundCalls& calls)
+      : queues_(queues), options_(options), calls_(calls) {}
+
+  // Waits for the wake-ups of this queue, too. Call it when `queues` is complete.
+  void add(ServedQueue& queue);
+
+  // There are several servers: from now on no connection is made in this thread.
+  void connect_in_background() { connections_.front().listener.connect_in_background(calls_); }
+
+  // Passes on what was received since the last call.
+  void read();
+
+  // Begins to wait for the wake-ups of these lanes, by their numbers, and sets how often the lanes poll.
+  void listen(const std::vector<bool>& listens);
+
+  // Adds the file descriptors for poll() of those that wait.
+  void add_fds(std::vector<int>& fds) const;
+
+  // Ends the waiting for good. Further calls do nothing.
+  void leave();
+  bool has_left() const { return left_; }
+
+  // Closes the connections, and waits for the threads that make one.
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Connection {
+    Connection(Endpoint& endpoint, milliseconds patience, BackgroundCalls* calls)
+        : listener(endpoint, patience, calls) {}
+
+    WakeupListener listener;
+    std::vector<ServedQueue*> queues;  // all; in a Cluster one
+    bool enabled = true;
+  };
+
+  static void read(ServedQueue& queue, const WakeupListener::Marker& marker);
+  static void pass_on(ServedQueue& queue, const WakeupListener::Marker& marker);
+
+  const std::deque<ServedQueue>& queues_;
+  const ConsumerOptions& options_;
+  BackgroundCalls& calls_;
+  std::deque<Connection> connections_;
+  bool left_ = false;
 };
 
 }  // namespace delayqueue

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "consumer/link.h"
-#include "consumer/wakeup_listener.h"
+#include "consumer/wakeups.h"
 #include "queue/endpoint.h"
 #include "support/raw_server.h"
 

@@ -3,7 +3,7 @@
 
 #include "consumer/handler_runner.h"
 #include "consumer/served_queue.h"
-#include "consumer/wakeup_listener.h"
+#include "consumer/wakeups.h"
 #include "queue/endpoint.h"
 #include "redis/connection.h"
 #include "redis/pipeline.h"

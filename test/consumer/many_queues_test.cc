@@ -3,7 +3,7 @@
 
 #include <poll.h>
 
-#include "consumer/wakeup_listener.h"
+#include "consumer/wakeups.h"
 #include "queue/endpoint.h"
 #include "support/answers.h"
 #include "support/limits.h"
