@@ -339,8 +339,8 @@ class Planner {
     for (const std::size_t i : takers) add_take(i, divided[i]);
   }
 
-  // The lanes that may take, sorted by the turns of the queues, then of the lanes. Only the first one may take a possible
-  // poison message, so the order also matters if there are places for all.
+  // The lanes that may take, sorted by the turns of the queues, then of the lanes. Only the first one may take a
+  // possible poison message, so the order also matters if there are places for all.
   std::vector<std::size_t> find_takers() {
     const auto may_send = [&](const LaneView& lane) {
       return lane.may_take && lane.may_send && (!lane.works || plan_.starts[lane.server]);
