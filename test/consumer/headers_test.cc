@@ -17,7 +17,7 @@ Headers some_headers() {
   return {{"content-type", "text/plain"}, {"b", bytes}, {"a", ""}};
 }
 
-SendOptions with(const Headers& headers) {
+SendOptions with_headers(const Headers& headers) {
   SendOptions options;
   options.headers = headers;
   return options;
@@ -34,16 +34,17 @@ TEST_CASE(
     "headers: a handler sees those of its message, by whichever call it was sent, and an ack leaves nothing stored") {
   Queue queue;
   const std::string large(200'000, 'x');
-  SendOptions own_id = with({{"by", "own id"}});
+  SendOptions own_id = with_headers({{"by", "own id"}});
   own_id.id = test::kId;
-  queue.producer.send("one", with(some_headers()));
+  queue.producer.send("one", with_headers(some_headers()));
   queue.producer.send("none");
-  queue.producer.send(large, with({{"by", "large"}}));
+  queue.producer.send(large, with_headers({{"by", "large"}}));
   queue.producer.send("own id", own_id);
-  queue.producer.send_batch({"batch 1", "batch 2"}, with({{"by", "batch"}}));
-  queue.producer.send_batch({{"first", with({{"n", "1"}})}, {"second", {}}, {"third", with({{"n", "3"}})}});
-  queue.producer.send_async("async", with({{"by", "async"}})).get();
-  SendOptions later = with({{"by", "later"}});
+  queue.producer.send_batch({"batch 1", "batch 2"}, with_headers({{"by", "batch"}}));
+  queue.producer.send_batch(
+      {{"first", with_headers({{"n", "1"}})}, {"second", {}}, {"third", with_headers({{"n", "3"}})}});
+  queue.producer.send_async("async", with_headers({{"by", "async"}})).get();
+  SendOptions later = with_headers({{"by", "later"}});
   later.delay = 20ms;
   queue.producer.send("later", later);
   Ledger ledger;
@@ -61,7 +62,7 @@ TEST_CASE(
 
 TEST_CASE("headers: each delivery of a message has them, also after a dead letter was redriven") {
   Queue queue;
-  SendOptions options = with({{"k", "v"}});
+  SendOptions options = with_headers({{"k", "v"}});
   options.retries = 1;
   const std::string id = queue.producer.send("x", options).id;
   Ledger ledger;
@@ -84,7 +85,7 @@ TEST_CASE("headers: each delivery of a message has them, also after a dead lette
 
 TEST_CASE("headers: a send that is repeated with others leaves the message as it is") {
   Queue queue;
-  SendOptions options = with({{"k", "first"}});
+  SendOptions options = with_headers({{"k", "first"}});
   options.id = test::kId;
   CHECK(queue.producer.send("x", options).created);
   options.headers.set("k", "second");
@@ -99,7 +100,7 @@ TEST_CASE("headers: a send that is repeated with others leaves the message as it
 TEST_CASE("headers: many of them at their limits arrive, in steps of bounded size") {
   Queue queue;
   const Headers most{{"a", std::string(Headers::kMostBytes - 4, 'x')}};
-  queue.producer.send_batch(std::vector<std::string>(300, "x"), with(most));
+  queue.producer.send_batch(std::vector<std::string>(300, "x"), with_headers(most));
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), quick(8));
   consumer->start();
@@ -131,14 +132,14 @@ TEST_CASE("headers: a name that begins with dq- is refused by set(), and those o
   is_refused(thrown([&] { queue.producer.send_batch({"x"}, options); }));
   is_refused(thrown([&] { queue.producer.send_batch({{"x", {}}, {"y", options}}); }));
   CHECK(queue.producer.cancel(id) == State::ready);
-  for (const char* name : {"dq", "d", "dqx-"}) queue.producer.send("x", with({{name, "v"}}));
+  for (const char* name : {"dq", "d", "dqx-"}) queue.producer.send("x", with_headers({{name, "v"}}));
   CHECK(queue.inspector.counts().totals.sent == 4);
 }
 
 TEST_CASE("headers: a message whose stored headers are damaged is delivered without, with one warning") {
   Queue queue;
-  const std::string id = queue.producer.send("x", with({{"k", "v"}})).id;
-  queue.producer.send("y", with({{"k", "v"}}));
+  const std::string id = queue.producer.send("x", with_headers({{"k", "v"}})).id;
+  queue.producer.send("y", with_headers({{"k", "v"}}));
   test::redis().cmd({"HSET", queue.base + ":headers", id, "\x01k"});
   test::Lines lines;
   ConsumerOptions options = quick(1);
@@ -154,7 +155,7 @@ TEST_CASE("headers: a message whose stored headers are damaged is delivered with
 
 TEST_CASE("headers: a message that is cancelled while a consumer holds it is delivered with its own") {
   Queue queue;
-  const std::string id = queue.producer.send("x", with({{"k", "v"}})).id;
+  const std::string id = queue.producer.send("x", with_headers({{"k", "v"}})).id;
   Ledger ledger;
   test::Gate gate;
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
@@ -179,7 +180,7 @@ TEST_CASE("headers: a consumer deletes those that Go workers leave, as fast as t
     command.push_back(std::string(100, 'x'));
   }
   test::redis().cmd(command);
-  SendOptions later = with({{"k", "v"}});
+  SendOptions later = with_headers({{"k", "v"}});
   later.delay = 1h;
   queue.producer.send("x", later);
   Ledger ledger;
@@ -190,7 +191,7 @@ TEST_CASE("headers: a consumer deletes those that Go workers leave, as fast as t
 
 TEST_CASE("headers: those of messages in every partition arrive") {
   Partitioned queue(4);
-  queue.producer.send_batch(std::vector<std::string>(1000, "x"), with({{"k", "v"}}));
+  queue.producer.send_batch(std::vector<std::string>(1000, "x"), with_headers({{"k", "v"}}));
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), quick(8));
   consumer->start();

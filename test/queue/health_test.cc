@@ -74,15 +74,15 @@ TEST_CASE("backoff: attempts that succeed for a moment each do not follow each o
   }
 }
 
-struct Lines {
+struct LinesByMinute {
   int first = 0;       // in the first minute
   int most_later = 0;  // in each later one
 };
 
 // Calls `fail` every `interval`, for ten minutes, with the time; it returns the number of its lines.
 template <class Fail>
-Lines lines_of(milliseconds interval, Fail fail) {
-  Lines lines;
+LinesByMinute lines_of(milliseconds interval, Fail fail) {
+  LinesByMinute lines;
   std::vector<int> minutes(10);
   for (milliseconds at{0}; at < 10min; at += interval) {
     minutes[at / 1min] += fail(FailureLog::Clock::time_point(1h + at));
@@ -95,7 +95,7 @@ TEST_CASE("failure log: a lasting failure warns at once, and then once a minute,
     CAPTURE(succeeds);
     FailureLog log;
     int count = 0;
-    const Lines lines = lines_of(50ms, [&](FailureLog::Clock::time_point now) {
+    const LinesByMinute lines = lines_of(50ms, [&](FailureLog::Clock::time_point now) {
       ++count;
       const bool warns = log.warns(&log, "no answer for " + std::to_string(count) + " ms", count == 1, now);
       return (warns ? 1 : 0) + (succeeds && log.tells_recovery(&log, now + 1ms) ? 1 : 0);
@@ -117,7 +117,7 @@ TEST_CASE("failure log: at most 10 lines in the first minute and 2 in each later
           FailureLog log;
           std::vector<char> all(sources);
           std::size_t count = 0;
-          const Lines lines = lines_of(interval, [&](FailureLog::Clock::time_point now) {
+          const LinesByMinute lines = lines_of(interval, [&](FailureLog::Clock::time_point now) {
             const char* const source = &all[count % sources];
             const bool warns = log.warns(source, std::string(1 + count % texts, 'x'), heals, now);
             ++count;
