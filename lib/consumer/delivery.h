@@ -227,7 +227,8 @@ class VerdictInbox {
   VerdictInbox(const VerdictInbox&) = delete;
   VerdictInbox& operator=(const VerdictInbox&) = delete;
 
-  // Adds a message for which the caller's verdict counts. False after close(), and in a fork, where the mutex may stay locked.
+  // Adds a message for which the caller's verdict counts. False after close(), and in a fork, where the mutex may stay
+  // locked.
   bool push(const InFlightPtr& message) noexcept {
     if (process_ != internal::this_process()) return false;
     const std::lock_guard lock(mutex_);

@@ -26,8 +26,8 @@ std::vector<store::Receipt> receipts_of(const std::vector<InFlightPtr>& deliveri
   return receipts;
 }
 
-// What the answer to its request says. After an ack nothing is left; after a nack or snooze the message has no lease, or
-// another one.
+// What the answer to its request says. After an ack nothing is left; after a nack or snooze the message has no lease,
+// or another one.
 SettlingEvent event_of(const InFlightMessage& delivery, char outcome) {
   if (outcome == kRefused) return SettlingEvent::refuse;
   if (outcome == 'S' || outcome == 'D') return SettlingEvent::confirm;

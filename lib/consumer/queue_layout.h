@@ -25,7 +25,8 @@ class QueueLayout {
   store::Layout known() const { return keeper_.known(); }
   LayoutKeeper& keeper() { return keeper_; }
 
-  // In a Cluster: begins to read the copy of partition 1 in another thread, if that is due. `queues`: how many the consumer has.
+  // In a Cluster: begins to read the copy of partition 1 in another thread, if that is due. `queues`: how many the
+  // consumer has.
   void read_elsewhere(BackgroundCalls& calls, std::size_t queues);
   void read_elsewhere_soon() { due_ = {}; }
 
