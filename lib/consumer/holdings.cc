@@ -15,7 +15,7 @@ using Content = InFlightMessage::Content;
 
 constexpr std::size_t kLongestReason = 1024;
 constexpr char kRefused = '?';
-constexpr std::size_t kSlow = 64;  // most nacks and snoozes in a round trip: each takes several commands
+constexpr std::size_t kMostSlowVerdicts = 64;  // nacks and snoozes in a round trip: each takes several commands
 
 store::Receipt receipt_of(const InFlightPtr& delivery) { return {delivery->message.id(), delivery->receipt_us}; }
 
@@ -177,7 +177,7 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
   holds_back_ = end != waiting_.end();
   const auto ready = static_cast<std::size_t>(end - waiting_.begin());
   for (std::size_t i = 0; i < std::min(ready, kMostBatches * store::kBatch); ++i) {
-    if (nacks.size() + snoozes.size() == kSlow) break;
+    if (nacks.size() + snoozes.size() == kMostSlowVerdicts) break;
     const InFlightPtr& delivery = waiting_[i];
     delivery->change(SettlingEvent::send);
     if (delivery->content != Content::message) {

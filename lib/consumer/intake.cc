@@ -27,7 +27,7 @@ constexpr double kBodyBytes = 256 * 1024;
 
 // A body is large if it has more bytes, and slow if it takes longer.
 constexpr std::size_t kLarge = 64 * 1024;
-constexpr milliseconds kSlow{500};
+constexpr milliseconds kSlowAnswer{500};
 
 // Limits of the bodies whose sizes are read first: sizes in one round trip, and lone fetches of a lane.
 constexpr std::size_t kMostSizes = store::kBatch;
@@ -229,7 +229,7 @@ void BodyFetcher::request(RoundTrip& round_trip, std::size_t first, const std::v
       [this, headers, fetch, &pipeline = round_trip.pipeline()](const auto& bodies) {
         const std::size_t begin = end_fetch(fetch);
         Bodies found = bodies.get();
-        if (pipeline.slowest_answer() >= kSlow) note_slow(found, pipeline.slowest_answer());
+        if (pipeline.slowest_answer() >= kSlowAnswer) note_slow(found, pipeline.slowest_answer());
         if (most_together_ > 0) most_together_ = std::min(most_together_ + kMoreTogether, kLarge);
         read_bodies(std::move(found), headers ? headers->get() : Bodies(), begin, fetch.count);
       },
@@ -445,7 +445,7 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
   const InFlightPtr& delivery = fetch.delivery();
   LoneFetch::Result result = fetch.finish();
   if (result.failure.empty()) {
-    if (result.took >= kSlow) large_.were_slow();
+    if (result.took >= kSlowAnswer) large_.were_slow();
     Fetched fetched;
     delivery->content = result.body ? Content::message : Content::expired;
     if (result.body) {

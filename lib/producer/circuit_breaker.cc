@@ -10,7 +10,7 @@ namespace {
 
 constexpr milliseconds kShortestPause{50};  // between two probes; it doubles
 constexpr milliseconds kLongestPause{1'000};
-constexpr milliseconds kRefusedPause{10'000};  // after refused access: retrying soon may lock the account
+constexpr milliseconds kDeniedPause{10'000};  // after refused access: retrying soon may lock the account
 
 }  // namespace
 
@@ -38,7 +38,7 @@ void CircuitBreaker::partition_failed(unsigned partition, const std::string& why
 
 // Partitions without a right are one source of failures, so they are one warning.
 void CircuitBreaker::access_denied(unsigned partition, const std::string& why) {
-  const Circuit circuit{"", partition, why, kRefusedPause, kRefusedPause, true};
+  const Circuit circuit{"", partition, why, kDeniedPause, kDeniedPause, true};
   open(circuit);
   failures_.failed(this, "no new messages go to " + circuit.name() + ": " + why, false);
 }

@@ -105,7 +105,7 @@ class LookUps {
   std::shared_ptr<LookUp> join_or_start(const std::string& host);
   void run(const std::string& host, LookUp& look_up) noexcept;
 
-  const LookUps* const parent_;  // of the process that forked this one; never used
+  [[maybe_unused]] const LookUps* const parent_;  // of the process that forked this one: so that it is no leak
   const pid_t owner_ = ::getpid();
   std::mutex mutex_;  // guards the rest
   std::condition_variable ended_;

@@ -72,10 +72,11 @@ TEST_CASE("delivery: each event in each stage is a transition, is late, or is im
       {"!", "-", "!", "!", "-", "-", "!"},
       {"!", "-", "!", "!", "-", "-", "!"},
   }};
-  for (const auto& [stage, name] : kStageNames) {
-    CHECK(&kStageNames[static_cast<std::size_t>(stage)].name == &name);
+  for (const auto& row : kStageNames) {
+    const Stage stage = row.stage;
+    CHECK(&kStageNames[static_cast<std::size_t>(stage)] == &row);
     for (const StageEvent event : kStageEventsInOrder) {
-      CAPTURE(name);
+      CAPTURE(row.name);
       CAPTURE(static_cast<int>(event));
       CHECK(cell(stage, event) == expected[static_cast<std::size_t>(stage)][static_cast<std::size_t>(event)]);
     }
@@ -83,11 +84,12 @@ TEST_CASE("delivery: each event in each stage is a transition, is late, or is im
 }
 
 TEST_CASE("delivery: an event that is late or impossible changes nothing") {
-  for (const auto& [stage, name] : kStageNames) {
+  for (const auto& row : kStageNames) {
+    const Stage stage = row.stage;
     for (const StageEvent event : kStageEventsInOrder) {
       const StageChange change = change_of(stage, event);
       if (change.kind == ChangeKind::made) continue;
-      CAPTURE(name);
+      CAPTURE(row.name);
       CHECK(change.next == stage);
       CHECK_FALSE(change.takes_verdict);
       CHECK_FALSE(change.frees_place);

@@ -281,12 +281,12 @@ TEST_CASE(
 
 TEST_CASE(
     "cluster partitions: a master is frozen: sends in flight fail after one command_timeout, others wait for none") {
-  constexpr auto kTimeout = 4s;
+  constexpr auto kAnswerTimeout = 4s;
   ClusterQueue queue;
   Node& victim = other_than_homes(queue);
   const std::set<unsigned> gone = queue.partitions_of(victim);
   Node& replica = incomplete().replica_of(victim);
-  Load load(queue, kTimeout);
+  Load load(queue, kAnswerTimeout);
   // All of them: the first use of a partition begins with reads, after which nothing is in doubt.
   const auto has_used = [&](unsigned partition) { return load.has_used(queue, {partition}, {}); };
   REQUIRE(eventually([&] { return std::all_of(gone.begin(), gone.end(), has_used); }, kPatience));
@@ -295,7 +295,7 @@ TEST_CASE(
   const auto frozen = Clock::now();
   std::this_thread::sleep_for(200ms);
   load.add_thread();  // the others may all have had a send in flight
-  std::this_thread::sleep_for(2 * kTimeout + 1s);
+  std::this_thread::sleep_for(2 * kAnswerTimeout + 1s);
   const auto thawed = Clock::now();
   victim.thaw();
   CHECK(load.succeeded(frozen + 200ms, frozen + 900ms) > 20);  // before the sends in flight have failed
@@ -307,9 +307,9 @@ TEST_CASE(
   for (const Load::Result& one : load.stop()) {
     if (!one.failed || one.begun >= thawed) continue;
     ++failed;
-    CHECK(one.ended - one.begun < kTimeout + 3s);  // a busy machine is late; a second timeout would take longer
+    CHECK(one.ended - one.begun < kAnswerTimeout + 3s);  // a busy machine is late; a second timeout would take longer
     // A partition comes back after a probe, and never by trying a user's send: so no later one has failed.
-    CHECK(one.begun < frozen + kTimeout);
+    CHECK(one.begun < frozen + kAnswerTimeout);
   }
   CHECK(failed >= 1);
   CHECK(failed <= 5);  // one for each thread

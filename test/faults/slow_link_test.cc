@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 using test::FaultProxy;
 
 constexpr std::size_t kRate = 250'000;  // bytes a second
-constexpr milliseconds kTimeout{800};
+constexpr milliseconds kSlowLinkTimeout{800};
 const std::string kLarge(600'000, 'x');  // takes 2.4 s
 
 // A server, with TLS or without, behind a proxy.
@@ -21,7 +21,7 @@ struct SlowLink {
   explicit SlowLink(bool tls)
       : server(tls ? test::server_with(test::serving(port)) : test::server_with({})),
         proxy(tls ? "127.0.0.1:" + std::to_string(port.number()) : server.socket()) {
-    connection.command_timeout = kTimeout;
+    connection.command_timeout = kSlowLinkTimeout;
     if (tls) connection.tls.ca_file = test::TlsFiles::shared().ca;
     url = tls ? "rediss://" + proxy.address() : proxy.url();
   }
@@ -44,7 +44,7 @@ TEST_CASE("slow link: a send takes as long as its bytes need, with TLS and witho
     link.proxy.rate(kRate, kRate);
     const auto begun = Clock::now();
     CHECK(producer.send(kLarge).created);
-    CHECK(Clock::now() - begun > kTimeout);
+    CHECK(Clock::now() - begun > kSlowLinkTimeout);
     const std::string part(kLarge.size() / 4, 'y');
     CHECK(producer.send_batch({part, part, part, part}).size() == 4);
     link.proxy.rate(0, 0);
@@ -64,7 +64,7 @@ TEST_CASE("slow link: a payload of any size can be read, with TLS and without") 
     link.proxy.rate(kRate, kRate);
     const auto begun = Clock::now();
     CHECK(inspector.find(id)->payload == kLarge);
-    CHECK(Clock::now() - begun > kTimeout);
+    CHECK(Clock::now() - begun > kSlowLinkTimeout);
   }
 }
 
@@ -307,8 +307,8 @@ TEST_CASE("slow link: the log has how long Redis was silent, from the last byte 
   };
   const std::string silence = lines.find("no answer from "),
                     end = lines.find("Redis answers again at ", Severity::info);
-  CHECK_MESSAGE(ms_after(silence, " for ") >= kTimeout.count(), silence);
-  CHECK_MESSAGE(ms_after(end, "it failed for ") >= kTimeout.count(), end);
+  CHECK_MESSAGE(ms_after(silence, " for ") >= kSlowLinkTimeout.count(), silence);
+  CHECK_MESSAGE(ms_after(end, "it failed for ") >= kSlowLinkTimeout.count(), end);
   CHECK(consumer.stop());
 }
 

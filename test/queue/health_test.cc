@@ -82,7 +82,6 @@ struct LinesByMinute {
 // Calls `fail` every `interval`, for ten minutes, with the time; it returns the number of its lines.
 template <class Fail>
 LinesByMinute lines_of(milliseconds interval, Fail fail) {
-  LinesByMinute lines;
   std::vector<int> minutes(10);
   for (milliseconds at{0}; at < 10min; at += interval) {
     minutes[at / 1min] += fail(FailureLog::Clock::time_point(1h + at));

@@ -66,14 +66,16 @@ const std::vector<std::pair<std::string, std::string>> bad_names = {
 
 TEST_CASE("options: a Producer and a Consumer take names of 1 to 255 bytes of UTF-8 without control characters") {
   const Handler handler = [](const Message&) { return ack(); };
-  for (const auto& [name, why] : bad_names) {
+  for (const auto& bad : bad_names) {
+    const std::string& name = bad.first;
+    const std::string& why = bad.second;
     CAPTURE(name);
-    const std::string error = thrown([name = name] { Producer(kUrl, name); });
+    const std::string error = thrown([&] { Producer(kUrl, name); });
     CHECK(has(error, "invalid_argument: queue: "));
     CHECK(has(error, why));
     CHECK(error.size() < 400);
-    CHECK(thrown([&, name = name] { Consumer(kUrl, name, handler); }) == error);
-    CHECK(has(thrown([&, name = name] { Consumer(kUrl, {{"orders", handler}, {name, handler}}); }), why));
+    CHECK(thrown([&] { Consumer(kUrl, name, handler); }) == error);
+    CHECK(has(thrown([&] { Consumer(kUrl, {{"orders", handler}, {name, handler}}); }), why));
     ProducerOptions options;
     options.queue.prefix = name;
     CHECK(has(thrown([&] { Producer(kUrl, "q", options); }), "invalid_argument: queue.prefix: "));
@@ -86,10 +88,12 @@ TEST_CASE("options: a Producer and a Consumer take names of 1 to 255 bytes of UT
 }
 
 TEST_CASE("options: an Inspector and a QueueAdmin read queues with names that are refused now, and create none") {
-  for (const auto& [name, why] : bad_names) {
+  for (const auto& bad : bad_names) {
+    const std::string& name = bad.first;
+    const std::string& why = bad.second;
     if (name.empty()) continue;
     CAPTURE(name);
-    CHECK(thrown([name = name] { Inspector(kUrl, name); }) == "nothing");
+    CHECK(thrown([&] { Inspector(kUrl, name); }) == "nothing");
     QueueAdmin admin(kUrl, name);
     CHECK(has(thrown([&] { static_cast<void>(admin.restore({})); }), why));
     CHECK(has(thrown([&] { admin.set_partitions(4); }), why));

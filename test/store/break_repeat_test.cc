@@ -19,7 +19,8 @@ Cells meaning_of(const Cells& cells) {
   const auto has = [&](const char* place, const std::string& id) { return cells.count({place, id}) > 0; };
   Cells rest;
   for (const auto& [at, value] : cells) {
-    const auto& [place, id] = at;
+    const std::string& place = at.first;
+    const std::string& id = at.second;
     if (place == "stats" || place == "wake" || place == "watch" || place.rfind("staged:", 0) == 0) continue;
     if (place == "attempts" && value == "0") continue;  // of a new message: an id that is still in retry is no delivery
     const bool in_list = place == "ready" || place == "retry";
@@ -172,7 +173,8 @@ class BreakTest {
 
   // The differences that no order of the writes could avoid.
   bool is_allowed(const std::pair<std::string, std::string>& at, const Cells& whole, const Cells& is) const {
-    const auto& [place, id] = at;
+    const std::string& place = at.first;
+    const std::string& id = at.second;
     const auto ended = [&](const Cells& cells) { return cells.count({"msg", id}) == 0; };
     // What is left of a finished message, until a consumer finds it.
     if (ended(whole) && ended(is)) return true;

@@ -240,7 +240,9 @@ TEST_CASE("restore: stores no body if a staged payload or a permission is missin
   // The staged payload gets the TTL of the body, by PEXPIRE, or loses its own, by PERSIST, before it is the body.
   const std::vector<std::pair<std::string, milliseconds>> cases = {{"set", 1h},     {"rename", 1h},   {"rename", 0ms},
                                                                    {"pexpire", 1h}, {"persist", 0ms}, {"lpush", 1h}};
-  for (const auto& [command, ttl] : cases) {
+  for (const auto& refused : cases) {
+    const std::string& command = refused.first;
+    const milliseconds ttl = refused.second;
     CAPTURE(command);
     CAPTURE(ttl.count());
     Scene scene(staging_without_right_to(command));
@@ -261,7 +263,9 @@ TEST_CASE("restore: stores no body if a staged payload or a permission is missin
 TEST_CASE("restore: a message that Redis refuses to replace keeps its body; its staged payload expires") {
   const std::vector<std::pair<std::string, milliseconds>> cases = {
       {"rename", 1h}, {"rename", 0ms}, {"pexpire", 1h}, {"persist", 0ms}};
-  for (const auto& [command, ttl] : cases) {
+  for (const auto& refused : cases) {
+    const std::string& command = refused.first;
+    const milliseconds ttl = refused.second;
     CAPTURE(command);
     CAPTURE(ttl.count());
     Scene scene(staging_without_right_to(command));

@@ -94,7 +94,7 @@ TEST_CASE("scripts: what is included is used by several of them") {
     for (const std::string& part : used_by(parts_of(file_of(std::string(script->name))))) ++uses[part];
   }
   CHECK(uses.size() > 5);
-  for (const auto& [part, number] : uses) CHECK_MESSAGE(number > 1, part);
+  for (const auto& use : uses) CHECK_MESSAGE(use.second > 1, use.first);
 }
 
 TEST_CASE("scripts: each names its keys and arguments in a manifest, uses all of them, and no index") {

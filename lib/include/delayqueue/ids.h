@@ -24,7 +24,7 @@ inline constexpr char kIdNamespace[] = "5d0c3c1b-4a8e-5f0f-9d3a-0f5b7f2f6c11";
                                                          std::string_view name_space = kIdNamespace);
 
 // {"a", "b"} would be one std::string_view of two pointers.
-template <std::size_t N, class = internal::IfSeveral<N>>
-std::string id_from_name(const char* const (&names)[N], std::string_view = {}) = delete;
+template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+std::string id_from_name(const char* const (&names)[kLength], std::string_view = {}) = delete;
 
 }  // namespace delayqueue
