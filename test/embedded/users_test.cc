@@ -146,7 +146,8 @@ TEST_CASE("embedded users: a folder stays its owner's while a killed server does
   CHECK(eventually([&] { return answers(socket) && server_pid(socket) != server; }));
 }
 
-TEST_CASE("embedded users: a fork is another process: it can start the server when its parent has ended") {
+TEST_CASE("embedded users: a fork is another process: it can start the server when its parent has ended" *
+          doctest::skip(!test::kForksMakeThreads)) {
   const test::TempDir base;
   const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
   test::Process forker({"fork", url, "q"});
