@@ -1,6 +1,7 @@
 #include "redis/host_lookup.h"
 
 #include "os/interrupt.h"
+#include "os/per_process.h"
 #include "os/resources.h"
 #include "redis/escaped.h"
 
@@ -8,10 +9,8 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -95,18 +94,12 @@ struct LookUp {
 // The look-ups of this process.
 class LookUps {
  public:
-  explicit LookUps(const LookUps* of_parent) : parent_(of_parent) {}
-
-  bool is_of_this_process() const { return owner_ == ::getpid(); }
-
   Result wait(const Address& server, Deadline deadline);
 
  private:
   std::shared_ptr<LookUp> join_or_start(const std::string& host);
   void run(const std::string& host, LookUp& look_up) noexcept;
 
-  [[maybe_unused]] const LookUps* const parent_;  // of the process that forked this one: so that it is no leak
-  const pid_t owner_ = ::getpid();
   std::mutex mutex_;  // guards the rest
   std::condition_variable ended_;
   std::map<std::string, std::shared_ptr<LookUp>> by_name_;  // under way, or with addresses for the next caller
@@ -166,18 +159,7 @@ void LookUps::run(const std::string& host, LookUp& look_up) noexcept {
   ended_.notify_all();
 }
 
-// Never destroyed, because threads may use it until the process ends.
-std::atomic<LookUps*> current_look_ups{nullptr};
-
-// A forked process makes another one: it has none of the threads, which may have held the lock.
-LookUps& look_ups_of_this_process() {
-  LookUps* look_ups = current_look_ups;
-  while (look_ups == nullptr || !look_ups->is_of_this_process()) {
-    auto fresh = std::make_unique<LookUps>(look_ups);
-    if (current_look_ups.compare_exchange_strong(look_ups, fresh.get())) look_ups = fresh.release();
-  }
-  return *look_ups;
-}
+PerProcess<LookUps> look_ups;
 
 }  // namespace
 
@@ -185,7 +167,7 @@ std::vector<HostAddress> look_up_host(const Address& server, Deadline deadline) 
   Result literal = get_addresses(server.host, AI_NUMERICHOST);  // needs no thread
   if (literal.error == 0) return checked(std::move(literal), server);
   check_interrupt(server);
-  return checked(look_ups_of_this_process().wait(server, deadline), server);
+  return checked(look_ups.get().wait(server, deadline), server);
 }
 
 }  // namespace delayqueue::redis
