@@ -1,6 +1,5 @@
 #include "consumer/consumer_loop.h"
 
-#include "consumer/polling.h"
 #include "consumer/subscription_options.h"
 #include "os/interrupt.h"
 #include "redis/escaped.h"

@@ -1,6 +1,5 @@
 #include "consumer/upkeep.h"
 
-#include "consumer/polling.h"
 #include "os/host.h"
 #include "redis/escaped.h"
 

@@ -4,7 +4,7 @@
 
 #include "consumer/delivery.h"
 #include "consumer/link.h"
-#include "consumer/served_partition.h"
+#include "consumer/served_queue.h"
 #include "store/keys.h"
 #include "store/layout.h"
 #include "store/moves.h"

@@ -1,6 +1,4 @@
-#include "consumer/queue_layout.h"
-
-#include "consumer/polling.h"
+#include "consumer/served_queue.h"
 
 #include <exception>
 
