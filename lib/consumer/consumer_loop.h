@@ -30,12 +30,18 @@
 namespace delayqueue {
 
 // The way of a message: one round trip takes it, the next one fetches its body, a worker thread runs the handler, and a
-// further round trip settles it. Under load up to four round trips are under way, three of which take: Redis works on
-// one while the loop works on the answers of another.
+// further round trip settles it.
 //
-// Each partition of a queue is a Lane. All lanes of a server add their requests to the same round trips. They share the
-// workers, and a bound of the messages that the consumer holds. In each step plan() says what all of them take, and the
-// loop carries it out.
+// A round trip has one of two purposes: to take (bodies of messages taken before, moves of what is due, the take), or
+// to settle (verdicts, lease renewals, upkeep). At most one that settles is under way, and up to three that take: Redis
+// works on one while the loop works on the answers of another. The two purposes are independent but for the order: the
+// consumer's leases are renewed before ended ones are taken back. After a failure, and while the consumer stops, only
+// one round trip is under way at a time.
+//
+// Each partition of a queue is a Lane. All lanes of a server add their requests to the same round trips, so a step is
+// one write for each server, with any number of queues. They share the workers, and a bound of the messages that the
+// consumer holds. In each step plan() says what all of them take, and the loop carries it out. The rest after a step
+// ends when bytes arrive, when a handler returns whose verdict may be sent, or at the deadline of an answer.
 //
 // One thread at a time uses it: that of start() or the first connection, then the loop's, then that of stop(). Any
 // thread may call stats(), metrics(), stop_taking() and is_stopping() at any time.

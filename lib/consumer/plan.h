@@ -20,6 +20,18 @@
 
 namespace delayqueue::planning {
 
+// The rules, which plan_test has as a table:
+//   - Free places are divided by weight among the queues that have more messages for all that is known; within a queue
+//     the lanes take turns. The rest goes to lanes that look for messages. One place is kept for each of these, at most
+//     a sixteenth of all; one with other lanes in its queue is given at most a quarter.
+//   - While slow handlers fill all places, a queue that holds no message may hold one, whichever has taken more: the
+//     turns of WorkerPool decide when it runs.
+//   - While only one queue can take, a take has at most 200 messages. If another queue has had one within a second, it
+//     has 50 for each millisecond of the shortest round trip: a message of that queue waits for all takes under way.
+//   - If many queues have messages, some of them take in a round trip, each at least 50 or a sixteenth of the places.
+//   - Places that a take was promised are free for other lanes if its node does not answer in time. Messages that then
+//     arrive beyond the bound return to their queue.
+
 // One of so many messages taken is for retry.
 inline constexpr std::size_t kRetryShare = 8;
 
