@@ -18,7 +18,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 pattern=${1:-.}
-if ! grep -vE '^(#|$)' test/store/mutations.txt | grep -qE -- "$pattern"; then
+# Not grep -q: it ends at the first match, and then the grep before it fails.
+if ! grep -vE '^(#|$)' test/store/mutations.txt | grep -E -- "$pattern" >/dev/null; then
   echo "mutate.sh: no line of test/store/mutations.txt matches '$pattern'" >&2
   exit 2
 fi
