@@ -47,7 +47,7 @@ if [ $keep = no ] || [ ! -e "$tree" ]; then
   cp -a --reflink=auto "$base" "$tree"
   rm -f "$tree"/etc/apt/sources.list
   suffix=sources
-  sources | grep -q '^URIs:' || suffix=list
+  sources | grep "^URIs:" >/dev/null || suffix=list
   sources >"$tree/etc/apt/sources.list.d/debian.$suffix"
 fi
 [ $keep = yes ] || trap 'rm -rf "$tree"' EXIT
