@@ -97,7 +97,7 @@ LeaseKeeper::Renewal LeaseKeeper::new_renewal(std::size_t most) {
   return renewal;
 }
 
-void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store, std::size_t most) {
+void LeaseKeeper::renew(RoundTrip& round_trip, const store::Moves& moves, std::size_t most) {
   Renewal next = unconfirmed_;
   std::vector<InFlightPtr>& old = next.members;
   old.erase(std::remove_if(old.begin(), old.end(), [&](const auto& one) { return !holds(one); }), old.end());
@@ -113,7 +113,7 @@ void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store, std::s
       receipts.push_back({members[i]->message.id(), members[i]->receipt_us});
     }
     round_trip.expect(
-        store.renew(round_trip.pipeline(), receipts, renewal->new_end_us),
+        moves.renew(round_trip.pipeline(), receipts, renewal->new_end_us),
         [this, renewal, first](const auto& answer) { finish(*renewal, first, answer); },
         [this, renewal, first] { keep_unconfirmed(*renewal, first); });
   }
@@ -169,7 +169,7 @@ std::vector<InFlightPtr> LeaseKeeper::expire_overrunning(milliseconds most) {
 
 // ---- Settler --------------------------------------------------------------------------------------------------------
 
-std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bool renews) {
+std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bool renews) {
   std::vector<InFlightPtr> acks, expired, foreign, nacks, snoozes;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
   const auto end =
@@ -199,27 +199,27 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
   }
   const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
-  if (!acks.empty()) add_removals(round_trip, store, &store::Store::ack, acks);
-  if (!expired.empty()) add_removals(round_trip, store, &store::Store::expire, expired);
-  if (!foreign.empty()) add_removals(round_trip, store, &store::Store::remove_foreign, foreign);
-  if (!nacks.empty()) add_nacks(round_trip, store, std::move(nacks));
-  if (!snoozes.empty()) add_snoozes(round_trip, store, std::move(snoozes));
+  if (!acks.empty()) add_removals(round_trip, moves, &store::Moves::ack, acks);
+  if (!expired.empty()) add_removals(round_trip, moves, &store::Moves::expire, expired);
+  if (!foreign.empty()) add_removals(round_trip, moves, &store::Moves::remove_foreign, foreign);
+  if (!nacks.empty()) add_nacks(round_trip, moves, std::move(nacks));
+  if (!snoozes.empty()) add_snoozes(round_trip, moves, std::move(snoozes));
   return taken;
 }
 
 // `remove` is the move that deletes the messages: each kind is counted in another field of the statistics.
-void Settler::add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove,
+void Settler::add_removals(RoundTrip& round_trip, const store::Moves& moves, Removal remove,
                            const std::vector<InFlightPtr>& members) {
   for (std::size_t first = 0; first < members.size(); first += store::kBatch) {
     const auto begin = members.begin() + static_cast<std::ptrdiff_t>(first);
     const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, members.size() - first));
     std::vector<InFlightPtr> some(begin, begin + size);
-    const auto answer = (store.*remove)(round_trip.pipeline(), receipts_of(some));
+    const auto answer = (moves.*remove)(round_trip.pipeline(), receipts_of(some));
     expect(round_trip, answer, {Verdict::Kind::ack, std::move(some)});
   }
 }
 
-void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<InFlightPtr> members) {
+void Settler::add_nacks(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members) {
   std::vector<store::Nack> nacks;
   std::vector<milliseconds> delays;
   for (const InFlightPtr& delivery : members) {
@@ -228,15 +228,15 @@ void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::v
     const bool reject = delivery->verdict->kind() == Verdict::Kind::reject;
     nacks.push_back({receipt_of(delivery), reject ? std::nullopt : std::optional(delays.back()), reason});
   }
-  const auto answer = store.nack(round_trip.pipeline(), nacks);
+  const auto answer = moves.nack(round_trip.pipeline(), nacks);
   expect(round_trip, answer, {Verdict::Kind::nack, std::move(members), std::move(delays)});
 }
 
-void Settler::add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<InFlightPtr> members) {
+void Settler::add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members) {
   std::map<milliseconds, std::vector<InFlightPtr>> by_delay;
   for (InFlightPtr& delivery : members) by_delay[delay_of(*delivery)].push_back(std::move(delivery));
   for (auto& [delay, some] : by_delay) {
-    const auto answer = store.release(round_trip.pipeline(), receipts_of(some), delay);
+    const auto answer = moves.release(round_trip.pipeline(), receipts_of(some), delay);
     expect(round_trip, answer, {Verdict::Kind::snooze, std::move(some)});
   }
 }

@@ -59,7 +59,7 @@ class LeaseKeeper {
   // Adds the renewal of all that is held, or of the next `most` of it, except for deliveries that are settled in the
   // same pipeline. If the answer to the last renewal never came, or Redis refused it, that renewal is repeated as it
   // was: whether it ran is not known.
-  void renew(RoundTrip& round_trip, const store::Store& store,
+  void renew(RoundTrip& round_trip, const store::Moves& moves,
              std::size_t most = std::numeric_limits<std::size_t>::max());
   bool is_unconfirmed() const { return !unconfirmed_.members.empty(); }
 
@@ -117,7 +117,7 @@ class Settler {
   // Adds requests for the oldest deliveries that wait, at most kMostBatches * kBatch, and returns the number of these
   // deliveries. A delivery that is being settled cannot be renewed. So if the round trip also `renews`, deliveries that
   // Redis refused to settle are held back; otherwise their leases would end while Redis refuses.
-  std::size_t settle(RoundTrip& round_trip, const store::Store& store, bool renews);
+  std::size_t settle(RoundTrip& round_trip, const store::Moves& moves, bool renews);
   bool holds_back() const { return holds_back_; }
 
   // Impossible waits that a handler or the backoff returned, and the waits used instead, since the last call. Each kind
@@ -132,13 +132,13 @@ class Settler {
     std::vector<milliseconds> delays{};  // of nacks
   };
 
-  using Removal = store::Answer<store::Outcomes> (store::Store::*)(redis::Pipeline&,
+  using Removal = store::Answer<store::Outcomes> (store::Moves::*)(redis::Pipeline&,
                                                                    const std::vector<store::Receipt>&) const;
 
-  void add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove,
+  void add_removals(RoundTrip& round_trip, const store::Moves& moves, Removal remove,
                     const std::vector<InFlightPtr>& members);
-  void add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<InFlightPtr> members);
-  void add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<InFlightPtr> members);
+  void add_nacks(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members);
+  void add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members);
   void expect(RoundTrip& round_trip, const store::Answer<store::Outcomes>& answer, Batch batch);
   void finish(const Batch& batch, const store::Answer<store::Outcomes>& answer);
   void drop(const Batch& batch);

@@ -113,10 +113,10 @@ void PoisonGuard::read(const store::TakeLimits& limits, const store::Taken& take
 
 // ---- LoneFetch ------------------------------------------------------------------------------------------------------
 
-LoneFetch::LoneFetch(InFlightPtr delivery, Endpoint& endpoint, const store::Store& store, BackgroundCalls& calls)
+LoneFetch::LoneFetch(InFlightPtr delivery, Endpoint& endpoint, const store::Moves& moves, BackgroundCalls& calls)
     : delivery_(std::move(delivery)), call_(calls) {
-  call_.start([id = delivery_->message.id(), with_headers = delivery_->may_have_headers, &endpoint, &store,
-               link = link_] { return fetch(id, with_headers, endpoint, store, *link); });
+  call_.start([id = delivery_->message.id(), with_headers = delivery_->may_have_headers, &endpoint, &moves,
+               link = link_] { return fetch(id, with_headers, endpoint, moves, *link); });
 }
 
 void LoneFetch::cancel() {
@@ -126,7 +126,7 @@ void LoneFetch::cancel() {
 }
 
 LoneFetch::Result LoneFetch::fetch(const std::string& id, bool with_headers, Endpoint& endpoint,
-                                   const store::Store& store, Link& link) {
+                                   const store::Moves& moves, Link& link) {
   Result result;
   bool reads = false;
   Clock::time_point begun = Clock::now();
@@ -140,8 +140,8 @@ LoneFetch::Result LoneFetch::fetch(const std::string& id, bool with_headers, End
     redis::Pipeline pipeline(*connection);
     using Stored = redis::Answer<std::vector<std::optional<std::string>>>;
     std::vector<Stored> answers;
-    if (with_headers) answers.push_back(store.headers(pipeline, {id}));
-    answers.push_back(store.bodies(pipeline, {id}));
+    if (with_headers) answers.push_back(moves.headers(pipeline, {id}));
+    answers.push_back(moves.bodies(pipeline, {id}));
     reads = true;
     begun = Clock::now();
     pipeline.run();
@@ -223,9 +223,9 @@ void BodyFetcher::request(RoundTrip& round_trip, std::size_t first, const std::v
                           bool with_headers) {
   const Fetch fetch{waiting_[first].get(), ids.size()};
   using Stored = redis::Answer<Bodies>;
-  const auto headers = with_headers ? std::optional<Stored>(store_.headers(round_trip.pipeline(), ids)) : std::nullopt;
+  const auto headers = with_headers ? std::optional<Stored>(moves_.headers(round_trip.pipeline(), ids)) : std::nullopt;
   round_trip.expect(
-      store_.bodies(round_trip.pipeline(), ids),
+      moves_.bodies(round_trip.pipeline(), ids),
       [this, headers, fetch, &pipeline = round_trip.pipeline()](const auto& bodies) {
         const std::size_t begin = end_fetch(fetch);
         Bodies found = bodies.get();
@@ -350,7 +350,7 @@ void BodyFetcher::request_sizes(RoundTrip& round_trip) {
     if (requested++ == kMostSizes) return;
     one->requested = true;
     round_trip.expect(
-        store_.body_size(round_trip.pipeline(), one->message.id()),
+        moves_.body_size(round_trip.pipeline(), one->message.id()),
         [this, one](const auto& size) {
           one->requested = false;
           try {
@@ -412,7 +412,7 @@ void BodyFetcher::advance_lone(bool works) {
     if (next == single_.end() || calls_.running >= BackgroundCalls::kMost) return;
     if (!(*next)->lone_since) (*next)->lone_since = Clock::now();
     try {
-      lone_.emplace_back(*next, endpoint_, store_, calls_);
+      lone_.emplace_back(*next, endpoint_, moves_, calls_);
     } catch (const SetupError& e) {
       return pause_lone(e.what());
     }
@@ -483,11 +483,11 @@ void Prefetcher::describe(planning::LaneView& view) const {
   poison_guard_.describe(view);
 }
 
-void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const planning::Take& take) {
+void Prefetcher::take(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take) {
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of(take)) {
     round_trip.expect(
-        store.ready2unack(round_trip.pipeline(), requested, lease_),
+        moves.ready2unack(round_trip.pipeline(), requested, lease_),
         [this, requested, sent_at](const auto& taken) {
           end_take(requested);
           const store::Taken result = taken.get();
@@ -513,7 +513,7 @@ void Prefetcher::end_take(const store::TakeLimits& limits) {
   if (limits.retry_max > 0) poison_guard_.ended();
 }
 
-void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, const planning::Take& take, bool with_ids,
+void Prefetcher::take_due(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take, bool with_ids,
                           const store::Watcher& watcher) {
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of(take)) {
@@ -521,7 +521,7 @@ void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, cons
     // that nothing is moved twice.
     const std::size_t moved = requested.total < kLargeTake ? store::kBatch : requested.total;
     round_trip.expect(
-        store.pending2unack(round_trip.pipeline(), with_ids, watcher, {moved, requested.total}, lease_),
+        moves.pending2unack(round_trip.pipeline(), with_ids, watcher, {moved, requested.total}, lease_),
         [this, requested, moved, sent_at](const auto& answer) {
           end_take(requested);
           const auto [promoted, taken] = answer.get();

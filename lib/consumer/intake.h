@@ -321,7 +321,7 @@ class LoneFetch {
 
   // Begins to fetch the payload of this delivery. The endpoint and the store must outlive this object. Throws
   // SetupError.
-  LoneFetch(InFlightPtr delivery, Endpoint& endpoint, const store::Store& store, BackgroundCalls& calls);
+  LoneFetch(InFlightPtr delivery, Endpoint& endpoint, const store::Moves& moves, BackgroundCalls& calls);
   ~LoneFetch() { cancel(); }
   LoneFetch(const LoneFetch&) = delete;
   LoneFetch& operator=(const LoneFetch&) = delete;
@@ -341,7 +341,7 @@ class LoneFetch {
     std::shared_ptr<redis::ShutdownHandle> handle;
   };
 
-  static Result fetch(const std::string& id, bool with_headers, Endpoint& endpoint, const store::Store& store,
+  static Result fetch(const std::string& id, bool with_headers, Endpoint& endpoint, const store::Moves& moves,
                       Link& link);
 
   const InFlightPtr delivery_;
@@ -398,10 +398,10 @@ class BodyFetcher {
   };
 
   // Counts each fetch in `answers`. `longest`: of a lone fetch.
-  BodyFetcher(Endpoint& endpoint, const store::Store& store, AnswerTimes& answers, LargeBodies& large,
+  BodyFetcher(Endpoint& endpoint, const store::Moves& moves, AnswerTimes& answers, LargeBodies& large,
               BackgroundCalls& calls, milliseconds longest, Listener listener)
       : endpoint_(endpoint),
-        store_(store),
+        moves_(moves),
         answers_(answers),
         large_(large),
         calls_(calls),
@@ -460,7 +460,7 @@ class BodyFetcher {
   void read_lone(LoneFetch& fetch);
 
   Endpoint& endpoint_;
-  const store::Store& store_;
+  const store::Moves& moves_;
   AnswerTimes& answers_;
   LargeBodies& large_;
   BackgroundCalls& calls_;
@@ -545,11 +545,11 @@ class Prefetcher {
   Clock::time_point rescan_due() const { return poison_guard_.rescan_due(); }
 
   // Adds these takes, if there are any.
-  void take(RoundTrip& round_trip, const store::Store& store, const planning::Take& take);
+  void take(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take);
 
   // The same, of due messages from pending. If the lists are not empty, these only move the messages to ready, and a
   // take must follow.
-  void take_due(RoundTrip& round_trip, const store::Store& store, const planning::Take& take, bool with_ids,
+  void take_due(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take, bool with_ids,
                 const store::Watcher& watcher);
 
   // These deliveries have a verdict, or no handler gets them.

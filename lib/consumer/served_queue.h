@@ -184,7 +184,7 @@ struct ServedPartition {
   const unsigned number;
   const std::unique_ptr<Endpoint> own_endpoint;  // of a partition above 0
   Endpoint& endpoint;
-  const store::Store moves;
+  const store::Moves moves;
 };
 
 }  // namespace delayqueue

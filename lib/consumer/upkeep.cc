@@ -20,48 +20,48 @@ constexpr int kPollsToLayout = 10;  // the layout is read once in so many polls 
 
 // ---- Maintenance ----------------------------------------------------------------------------------------------------
 
-void Maintenance::add(RoundTrip& round_trip, const store::Store& store, bool stopping) {
-  add_persisting(round_trip, store);
+void Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool stopping) {
+  add_persisting(round_trip, moves);
   const Clock::time_point now = Clock::now();
   if (stopping || now < due()) return;
-  if (!garbage_.empty()) store.gc(round_trip.pipeline(), std::exchange(garbage_, {}));
+  if (!garbage_.empty()) moves.gc(round_trip.pipeline(), std::exchange(garbage_, {}));
   if (now >= garbage_due_) {
     garbage_due_ = now + rules_.interval;
-    sample_garbage(round_trip, store);
-    if (rules_.dead_limit > 0) trim(round_trip, store, std::nullopt, rules_.dead_limit);
+    sample_garbage(round_trip, moves);
+    if (rules_.dead_limit > 0) trim(round_trip, moves, std::nullopt, rules_.dead_limit);
   }
   if (now >= trim_due_) {
     trim_due_ = now + rules_.seldom;
-    trim(round_trip, store, rules_.dead_retention, 0);
+    trim(round_trip, moves, rules_.dead_retention, 0);
   }
   if (now >= metadata_due_) {
     metadata_due_ = now + rules_.seldom;
-    clean_metadata(round_trip, store);
+    clean_metadata(round_trip, moves);
   }
 }
 
-void Maintenance::add_persisting(RoundTrip& round_trip, const store::Store& store) {
+void Maintenance::add_persisting(RoundTrip& round_trip, const store::Moves& moves) {
   const std::size_t count = std::min(to_persist_.size(), store::kBatch);
   if (count == 0) return;
   const auto some = to_persist_.begin() + static_cast<std::ptrdiff_t>(count);
-  const auto answer = store.persist(round_trip.pipeline(), {to_persist_.begin(), some});
+  const auto answer = moves.persist(round_trip.pipeline(), {to_persist_.begin(), some});
   round_trip.expect(answer, [this, count](const auto& persisted) {
     persisted.get();
     to_persist_.erase(to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(count));
   });
 }
 
-void Maintenance::sample_garbage(RoundTrip& round_trip, const store::Store& store) {
-  const auto answer = store.sample_garbage(round_trip.pipeline());
+void Maintenance::sample_garbage(RoundTrip& round_trip, const store::Moves& moves) {
+  const auto answer = moves.sample_garbage(round_trip.pipeline());
   round_trip.expect(answer, [this](const auto& ids) {
     garbage_ = ids.get();
     if (garbage_.size() == store::kBatch) garbage_due_ = Clock::time_point();  // there may be more
   });
 }
 
-void Maintenance::trim(RoundTrip& round_trip, const store::Store& store, std::optional<milliseconds> older_than,
+void Maintenance::trim(RoundTrip& round_trip, const store::Moves& moves, std::optional<milliseconds> older_than,
                        std::int64_t leave) {
-  const auto answer = store.purge_zset(round_trip.pipeline(), store.keys().dead, store::kBatch, older_than, leave);
+  const auto answer = moves.purge_zset(round_trip.pipeline(), moves.keys().dead, store::kBatch, older_than, leave);
   round_trip.expect(answer, [this](const auto& trimmed) {
     const store::Purged purged = trimmed.get();
     if (purged.removed == store::kBatch) garbage_due_ = trim_due_ = Clock::time_point();  // there may be more
@@ -69,16 +69,16 @@ void Maintenance::trim(RoundTrip& round_trip, const store::Store& store, std::op
   });
 }
 
-void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Store& store) {
+void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Moves& moves) {
   if (metadata_.empty()) {
-    sample_metadata(round_trip, store, store.keys().attempts);
-    sample_metadata(round_trip, store, store.keys().reason);
-    sample_metadata(round_trip, store, store.keys().headers);
+    sample_metadata(round_trip, moves, moves.keys().attempts);
+    sample_metadata(round_trip, moves, moves.keys().reason);
+    sample_metadata(round_trip, moves, moves.keys().headers);
     return;
   }
   const auto some = static_cast<std::ptrdiff_t>(std::min(metadata_.size(), store::kBatch));
   const auto answer =
-      store.delete_orphaned_metadata(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
+      moves.delete_orphaned_metadata(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
   // Go workers leave the headers of all messages that they acknowledge: the samples must keep pace with them.
   round_trip.expect(answer, [this, examined = static_cast<std::size_t>(some)](const auto& deleted) {
     try {
@@ -90,8 +90,8 @@ void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Store& stor
   if (!metadata_.empty()) metadata_due_ = Clock::time_point();
 }
 
-void Maintenance::sample_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key) {
-  const auto answer = store.sample_metadata(round_trip.pipeline(), key);
+void Maintenance::sample_metadata(RoundTrip& round_trip, const store::Moves& moves, const std::string& key) {
+  const auto answer = moves.sample_metadata(round_trip.pipeline(), key);
   round_trip.expect(answer, [this](const auto& sampled) {
     const std::vector<std::string> ids = sampled.get();
     metadata_.insert(metadata_.end(), ids.begin(), ids.end());

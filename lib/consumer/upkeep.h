@@ -59,15 +59,15 @@ class Maintenance {
   bool has_to_persist() const { return !to_persist_.empty(); }
 
   // Adds the requests that are due. While `stopping`, only those of queue_persist().
-  void add(RoundTrip& round_trip, const store::Store& store, bool stopping);
+  void add(RoundTrip& round_trip, const store::Moves& moves, bool stopping);
 
  private:
-  void add_persisting(RoundTrip& round_trip, const store::Store& store);
-  void sample_garbage(RoundTrip& round_trip, const store::Store& store);
-  void trim(RoundTrip& round_trip, const store::Store& store, std::optional<milliseconds> older_than,
+  void add_persisting(RoundTrip& round_trip, const store::Moves& moves);
+  void sample_garbage(RoundTrip& round_trip, const store::Moves& moves);
+  void trim(RoundTrip& round_trip, const store::Moves& moves, std::optional<milliseconds> older_than,
             std::int64_t leave);
-  void clean_metadata(RoundTrip& round_trip, const store::Store& store);
-  void sample_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key);
+  void clean_metadata(RoundTrip& round_trip, const store::Moves& moves);
+  void sample_metadata(RoundTrip& round_trip, const store::Moves& moves, const std::string& key);
 
   const Rules rules_;
   const std::function<void(std::size_t)> trimmed_;

@@ -192,7 +192,7 @@ std::optional<WakeupListener::Marker> Wakeups::read(bool full, bool more_ready) 
 
 void Wakeups::add(RoundTrip& round_trip, bool stopping) {
   redis::Pipeline& pipeline = round_trip.pipeline();
-  const store::Store& moves = partition_.moves;
+  const store::Moves& moves = partition_.moves;
   if (std::exchange(clear_wake_, false)) moves.clear_wake(pipeline);
   if (std::exchange(wake_another_, false)) {
     if (is_home()) {

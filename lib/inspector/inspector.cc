@@ -96,8 +96,8 @@ bool is_blank(const Counts& counts) {
          totals.sent + totals.delivered + totals.acked == 0 && !counts.paused;
 }
 
-redis::Answer<store::QueueCounts> ask_counts(redis::Pipeline& pipeline, const store::Store& store) {
-  return store::counts(pipeline, store.keys());
+redis::Answer<store::QueueCounts> ask_counts(redis::Pipeline& pipeline, const store::Moves& moves) {
+  return store::counts(pipeline, moves.keys());
 }
 
 std::string text_of(const std::exception_ptr& error) {
@@ -111,11 +111,11 @@ std::string text_of(const std::exception_ptr& error) {
 // The answers to the requests for the pause of a partition.
 class PauseReading {
  public:
-  PauseReading(redis::Pipeline& pipeline, const store::Store& store)
+  PauseReading(redis::Pipeline& pipeline, const store::Moves& moves)
       : pipeline_(&pipeline),
-        answer_(store::read_pause(pipeline, store.keys())),
-        pauser_(store::read_pauser(pipeline, store.keys())),
-        key_(store.keys().paused) {
+        answer_(store::read_pause(pipeline, moves.keys())),
+        pauser_(store::read_pauser(pipeline, moves.keys())),
+        key_(moves.keys().paused) {
     pipeline.command("TIME");
     time_ = pipeline.size() - 1;
   }
@@ -173,14 +173,14 @@ namespace {
 // The requests for the headers of these messages.
 class HeadersReading {
  public:
-  HeadersReading(redis::Pipeline& pipeline, const store::Store& store, const std::vector<MessageInfo*>& messages)
+  HeadersReading(redis::Pipeline& pipeline, const store::Moves& moves, const std::vector<MessageInfo*>& messages)
       : pipeline_(&pipeline), messages_(&messages), at_(pipeline.size()) {
     for (std::size_t from = 0; from < messages.size(); from += kHeadersInStep) {
       std::vector<std::string> ids;
       for (std::size_t i = from; i < std::min(from + kHeadersInStep, messages.size()); ++i) {
         ids.push_back(messages[i]->id);
       }
-      answers_.push_back(store.headers(pipeline, ids));
+      answers_.push_back(moves.headers(pipeline, ids));
     }
   }
 
@@ -237,10 +237,10 @@ void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t
   std::exception_ptr error;
   const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Partitions::Read {
     const std::vector<MessageInfo*>& some = by_partition[partition];
-    const HeadersReading headers(pipeline, partitions_.of(partition).store(), some);
+    const HeadersReading headers(pipeline, partitions_.of(partition).moves(), some);
     const std::size_t at = pipeline.size();
     for (const MessageInfo* const message : some) {
-      const std::string key = partitions_.of(partition).store().keys().bodies + message->id;
+      const std::string key = partitions_.of(partition).moves().keys().bodies + message->id;
       pipeline.command("PTTL").key(key);
       pipeline.command("STRLEN").key(key);
       pipeline.command("GETRANGE").key(key).arg(begin).arg(last);
@@ -262,7 +262,7 @@ bool Inspector::Impl::is_listed() {
     return home().with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       for (const std::string& member : {name, '{' + name + '}'}) {
-        pipeline.command("SISMEMBER").key(home().store().keys().queues).arg(member);
+        pipeline.command("SISMEMBER").key(home().moves().keys().queues).arg(member);
       }
       pipeline.run();
       return pipeline.reply(0).integer() + pipeline.reply(1).integer() > 0;
@@ -276,7 +276,7 @@ redis::Connection& Inspector::Impl::channel() {
   if (channel_ != nullptr) return *channel_;
   auto connection = home().endpoint().connect();
   std::string subscribe;
-  redis::append_command(subscribe, {"SUBSCRIBE", home().store().keys().channel});
+  redis::append_command(subscribe, {"SUBSCRIBE", home().moves().keys().channel});
   connection->write(subscribe);
   const redis::ReplyPtr answer = connection->read();
   redis::throw_if_error(redis::Reply(answer.get()), connection->where());
@@ -353,7 +353,7 @@ std::vector<PartitionInfo> Inspector::find_lost_partitions() {
   std::map<unsigned, PartitionAnswer<store::QueueCounts>> answers;
   for (const unsigned partition : all) answers[partition].partition = partition;
   const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Partitions::Read {
-    const auto asked = ask_counts(pipeline, partitions.of(partition).store());
+    const auto asked = ask_counts(pipeline, partitions.of(partition).moves());
     return [&answer = answers[partition], asked](const std::string& server) {
       answer.value = asked.get();
       answer.server = server;
@@ -374,7 +374,7 @@ std::vector<PartitionInfo> Inspector::find_lost_partitions() {
 MessagePage Inspector::list(State state) { return list(state, {}); }
 
 MessagePage Inspector::list(State state, const ListOptions& options) {
-  key_of(impl_->home().store().keys(), state);  // throws for a state without a key
+  key_of(impl_->home().moves().keys(), state);  // throws for a state without a key
   if (options.limit < 1 || options.limit > kMostListed) {
     throw std::invalid_argument("limit: " + std::to_string(options.limit) + "; expected 1 to 1000");
   }
@@ -394,7 +394,7 @@ std::vector<std::optional<MessageInfo>> Inspector::find(const internal::Ids& ids
   std::vector<store::Found> places =
       impl_->partitions().by_partition(where, all, [](SharedConnection& connection, const auto& some) {
         return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
-          return store::find(pipeline, connection.store().keys(), one.front());
+          return store::find(pipeline, connection.moves().keys(), one.front());
         });
       });
   std::vector<MessageInfo> messages;
@@ -414,8 +414,8 @@ std::vector<std::optional<MessageInfo>> Inspector::find(const internal::Ids& ids
 
 std::vector<MessageInfo> Inspector::find_everywhere(std::string_view id) {
   const std::string stored = id_of("id", id);
-  const auto answers = impl_->partitions().ask_all([&](redis::Pipeline& pipeline, const store::Store& store) {
-    return store::find(pipeline, store.keys(), stored);
+  const auto answers = impl_->partitions().ask_all([&](redis::Pipeline& pipeline, const store::Moves& moves) {
+    return store::find(pipeline, moves.keys(), stored);
   });
   std::vector<MessageInfo> messages;
   for (const auto& answer : answers) {
@@ -431,7 +431,7 @@ std::vector<MessageInfo> Inspector::find_everywhere(std::string_view id) {
 
 std::optional<Pause> Inspector::paused() {
   const auto answers = impl_->partitions().ask_all(
-      [](redis::Pipeline& pipeline, const store::Store& store) { return PauseReading(pipeline, store); });
+      [](redis::Pipeline& pipeline, const store::Moves& moves) { return PauseReading(pipeline, moves); });
   for (const auto& answer : answers) {
     if (answer.get()) return answer.get();
   }
@@ -439,7 +439,7 @@ std::optional<Pause> Inspector::paused() {
 }
 
 std::vector<Action> Inspector::actions() {
-  const store::Keys& keys = impl_->home().store().keys();
+  const store::Keys& keys = impl_->home().moves().keys();
   std::vector<Action> actions;
   for (store::ActionEntry& entry :
        impl_->home().ask([&](redis::Pipeline& pipeline) { return store::read_actions(pipeline, keys); })) {
@@ -493,7 +493,7 @@ ServerInfo Inspector::server() {
 // Reads the set in steps, since it may be of any size.
 std::vector<std::string> Inspector::queues() {
   const std::string& prefix = impl_->home().endpoint().prefix();
-  const store::Keys& keys = impl_->home().store().keys();
+  const store::Keys& keys = impl_->home().moves().keys();
   const bool tagged = keys.base.rfind('{' + prefix + ':', 0) == 0;
   std::set<std::string> names;  // SSCAN may return a member twice
   std::string cursor = "0";

@@ -222,7 +222,7 @@ void add(CheckReport& sum, CheckReport report, unsigned partition, std::size_t s
 // The set of known queues, which all queues with the prefix share.
 CheckReport check_known_queues(SharedConnection& home) {
   CheckReport report;
-  const std::string& key = home.store().keys().queues;
+  const std::string& key = home.moves().keys().queues;
   std::string type;
   try {
     type = home.ask([&](redis::Pipeline& pipeline) { return store::type(pipeline, key); });
@@ -243,7 +243,7 @@ CheckReport check_layout(Partitions& partitions, const CheckOptions& options) {
   const Partitions::Lost lost = partitions.find_lost();
   CheckReport report;
   if (lost.is_layout()) {
-    const std::string& key = partitions.home().store().keys().settings;
+    const std::string& key = partitions.home().moves().keys().settings;
     const unsigned first = lost.named.top, last = lost.whole.top - 1;
     const std::string beyond =
         first > last    ? "the last number of partitions that was set, " + std::to_string(lost.whole.partitions)
@@ -256,7 +256,7 @@ CheckReport check_layout(Partitions& partitions, const CheckOptions& options) {
                                "both copies are written again", options.repair});
   }
   for (const unsigned partition : lost.uncopied) {
-    const store::Keys& keys = partitions.of(partition).store().keys();
+    const store::Keys& keys = partitions.of(partition).moves().keys();
     Finding finding{Problem::lost_partition, keys.base};
     finding.description = "has messages, but no copy of the layout names this partition: no consumer serves it";
     finding.repair = "none, it may be data of another program: if it belongs to this queue, set the field top of " +
@@ -574,7 +574,7 @@ void IntegrityCheck::confirm(const std::vector<Candidate>& some) {
   if (!ready || !options_.repair) return;
   shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
-    shared_connection_.store().wake(pipeline);
+    shared_connection_.moves().wake(pipeline);
     pipeline.run();
   });
 }
@@ -595,7 +595,7 @@ void IntegrityCheck::report_damaged(const std::vector<std::string>& ids) {
 // Deletes those of the ids that are still garbage.
 void IntegrityCheck::collect(const std::vector<std::string>& garbage) {
   if (garbage.empty()) return;
-  shared_connection_.ask([&](redis::Pipeline& pipeline) { return shared_connection_.store().gc(pipeline, garbage); });
+  shared_connection_.ask([&](redis::Pipeline& pipeline) { return shared_connection_.moves().gc(pipeline, garbage); });
 }
 
 void IntegrityCheck::report(Finding finding) {

@@ -59,7 +59,7 @@ class IntegrityCheck {
   void report(Finding finding);
   void advance(std::uint64_t steps);
 
-  const store::Keys& keys() const { return shared_connection_.store().keys(); }
+  const store::Keys& keys() const { return shared_connection_.moves().keys(); }
 
   SharedConnection& shared_connection_;
   const CheckOptions& options_;

@@ -169,7 +169,7 @@ std::optional<MessageList::Place> MessageList::next_partition(const Place& place
 store::Page MessageList::read(unsigned partition, const std::string& after, std::size_t most) {
   SharedConnection& connection = partitions_.of(partition);
   return connection.ask([&](redis::Pipeline& pipeline) {
-    return ask_page(pipeline, connection.store().keys(), state_, {newest_, after}, std::min(most, kStep));
+    return ask_page(pipeline, connection.moves().keys(), state_, {newest_, after}, std::min(most, kStep));
   });
 }
 
@@ -220,8 +220,8 @@ MessagePage MessageList::by_partition(Place place, std::optional<store::Page> re
 // A page has messages of all partitions. The next page of a zset, too; of a list it is one of the first partition.
 MessagePage MessageList::merged(const std::string& after) {
   const std::size_t most = std::min(limit_, kStep);
-  const auto answers = partitions_.ask_all([&](redis::Pipeline& pipeline, const store::Store& store) {
-    return ask_page(pipeline, store.keys(), state_, {newest_, after}, most);
+  const auto answers = partitions_.ask_all([&](redis::Pipeline& pipeline, const store::Moves& moves) {
+    return ask_page(pipeline, moves.keys(), state_, {newest_, after}, most);
   });
   if (answers.size() == 1) return by_partition({answers.front().partition, {after}}, answers.front().get());
   std::vector<Source> sources;

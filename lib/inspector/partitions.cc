@@ -73,7 +73,7 @@ void Partitions::exchange(std::vector<unsigned> partitions, const Add& add, cons
       for (const unsigned partition : some) {
         const std::size_t format = pipeline.size();
         if (partition != some.front()) {
-          pipeline.command("HMGET").key(of(partition).store().keys().settings).arg("format");
+          pipeline.command("HMGET").key(of(partition).moves().keys().settings).arg("format");
         }
         reads.emplace_back(format, add(pipeline, partition));
       }
@@ -133,7 +133,7 @@ bool Partitions::needs_copy(std::size_t asked) {
 // of partition 1 that is something else.
 std::function<void()> Partitions::add_copy(redis::Pipeline& pipeline, unsigned partition) {
   if (only_ || partition > 1) return [] {};
-  const auto copy = store::read_layout(pipeline, of(partition).store().keys());
+  const auto copy = store::read_layout(pipeline, of(partition).moves().keys());
   return [this, copy, partition] {
     try {
       layout_.remember(partition, copy.get());
@@ -157,7 +157,7 @@ void Partitions::wake(const std::set<unsigned>& partitions) {
     home_.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       for (const unsigned partition : partitions) {
-        partition == 0 ? home_.store().wake(pipeline) : home_.store().wake_for(pipeline, partition, "0");
+        partition == 0 ? home_.moves().wake(pipeline) : home_.moves().wake_for(pipeline, partition, "0");
       }
       pipeline.run();
     });
@@ -170,7 +170,7 @@ std::vector<unsigned> Partitions::probe(Probe which) {
   std::vector<std::optional<store::Examined>> all(layout_.possible());
   std::exception_ptr error;
   const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Read {
-    const store::Keys& keys = of(partition).store().keys();
+    const store::Keys& keys = of(partition).moves().keys();
     const auto copy = store::read_layout(pipeline, keys);
     const auto messages = store::has_messages(pipeline, keys);
     return [&all, partition, copy, messages](const std::string&) {

@@ -76,7 +76,7 @@ class Partitions {
   // copies of the layout with the same requests.
   template <class Ask>
   auto ask_all(Ask ask) {
-    using Asked = std::invoke_result_t<Ask, redis::Pipeline&, const store::Store&>;
+    using Asked = std::invoke_result_t<Ask, redis::Pipeline&, const store::Moves&>;
     using T = std::decay_t<decltype(std::declval<Asked>().get())>;
     std::vector<PartitionAnswer<T>> answers;
     const auto answer_of = [&](unsigned partition) -> PartitionAnswer<T>* {
@@ -86,7 +86,7 @@ class Partitions {
     const Add add = [&](redis::Pipeline& pipeline, unsigned partition) -> Read {
       PartitionAnswer<T>* const answer = answer_of(partition);
       const std::optional<Asked> asked =
-          answer != nullptr ? std::optional<Asked>(ask(pipeline, of(partition).store())) : std::nullopt;
+          answer != nullptr ? std::optional<Asked>(ask(pipeline, of(partition).moves())) : std::nullopt;
       const auto learn = add_copy(pipeline, partition);
       return [answer, asked, learn](const std::string& server) {
         learn();

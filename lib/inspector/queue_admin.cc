@@ -140,7 +140,7 @@ std::int64_t QueueAdmin::Impl::copy_pause(const std::vector<unsigned>& partition
   std::int64_t latest = pause.generation;
   std::exception_ptr error;
   const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Partitions::Read {
-    const auto answer = store::copy_pause(pipeline, partitions_.of(partition).store().keys(), pause);
+    const auto answer = store::copy_pause(pipeline, partitions_.of(partition).moves().keys(), pause);
     return [&latest, answer](const std::string&) { latest = std::max(latest, answer.get().generation); };
   };
   partitions_.exchange(partitions, add, [&](unsigned, const std::exception_ptr& why) {
@@ -153,7 +153,7 @@ std::int64_t QueueAdmin::Impl::copy_pause(const std::vector<unsigned>& partition
 // The pause holds without it, so it is no error if Redis refuses this.
 void QueueAdmin::Impl::write_pauser(redis::Connection& connection, const store::Pauser& pauser) {
   redis::Pipeline pipeline(connection);
-  const auto answer = store::write_pauser(pipeline, home().store().keys(), pauser);
+  const auto answer = store::write_pauser(pipeline, home().moves().keys(), pauser);
   pipeline.run();
   try {
     static_cast<void>(answer.get());
@@ -166,12 +166,12 @@ void QueueAdmin::Impl::write_pauser(redis::Connection& connection, const store::
 void QueueAdmin::Impl::set_pause(store::PauseState wanted, const std::string& who) {
   std::vector<unsigned> others = partitions_.all();
   others.erase(others.begin());
-  const store::Keys& keys = home().store().keys();
+  const store::Keys& keys = home().moves().keys();
   for (std::int64_t latest = 0;; wanted.generation = latest) {
     home().with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       const auto answer = store::set_pause(pipeline, keys, wanted);
-      if (!wanted.paused) home().store().wake(pipeline);
+      if (!wanted.paused) home().moves().wake(pipeline);
       pipeline.run();
       wanted.generation = answer.get().generation;
       if (wanted.paused) home().endpoint().register_queue(connection);
@@ -190,12 +190,12 @@ void QueueAdmin::Impl::set_pause(store::PauseState wanted, const std::string& wh
 void QueueAdmin::Impl::copy_pause(unsigned from, unsigned end) {
   std::vector<unsigned> partitions;
   for (unsigned partition = from; partition < end; ++partition) partitions.push_back(partition);
-  const auto ask = [&](redis::Pipeline& pipeline) { return store::read_pause(pipeline, home().store().keys()); };
+  const auto ask = [&](redis::Pipeline& pipeline) { return store::read_pause(pipeline, home().moves().keys()); };
   store::PauseState pause = home().ask(ask);
   if (partitions.empty() || !pause.paused) return;
   if (pause.is_local()) {
     pause =
-        home().ask([&](redis::Pipeline& pipeline) { return store::set_pause(pipeline, home().store().keys(), pause); });
+        home().ask([&](redis::Pipeline& pipeline) { return store::set_pause(pipeline, home().moves().keys(), pause); });
   }
   copy_pause(partitions, pause);
 }
@@ -209,7 +209,7 @@ QueueAdmin& QueueAdmin::operator=(QueueAdmin&&) noexcept = default;
 std::vector<State> QueueAdmin::cancel(const internal::Ids& ids) {
   const auto answers = impl_->by_id(ids_of(ids), Impl::Wake::none, [](SharedConnection& connection, const auto& some) {
     return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
-      return connection.store().cancel(pipeline, one.front());
+      return connection.moves().cancel(pipeline, one.front());
     });
   });
   return meanings<State>(answers, state_of);
@@ -220,7 +220,7 @@ std::vector<Moved> QueueAdmin::reschedule(const internal::Ids& ids, const Resche
   const auto answers =
       impl_->by_id(ids_of(ids), Impl::Wake::others, [&](SharedConnection& connection, const auto& some) {
         return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
-          return connection.store().reschedule(pipeline, one.front(), due);
+          return connection.moves().reschedule(pipeline, one.front(), due);
         });
       });
   return meanings<Moved>(answers, moved_of);
@@ -230,7 +230,7 @@ std::vector<Redriven> QueueAdmin::redrive(const internal::Ids& ids, const Redriv
   check_retries(options.retries);
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-      return connection.store().redrive(pipeline, some, options.retries);
+      return connection.moves().redrive(pipeline, some, options.retries);
     });
   });
   return meanings<Redriven>(outcomes, [](char outcome) {
@@ -240,10 +240,10 @@ std::vector<Redriven> QueueAdmin::redrive(const internal::Ids& ids, const Redriv
 
 std::vector<Buried> QueueAdmin::bury(const internal::Ids& ids, const BuryOptions& options) {
   const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
-  const std::size_t step = impl_->home().store().search_lists() > 0 ? 1 : kSmallBatch;
+  const std::size_t step = impl_->home().moves().search_lists() > 0 ? 1 : kSmallBatch;
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, step, [&](redis::Pipeline& pipeline, const auto& some) {
-      return connection.store().bury(pipeline, some, reason, options.held == HeldMessages::force);
+      return connection.moves().bury(pipeline, some, reason, options.held == HeldMessages::force);
     });
   });
   return meanings<Buried>(outcomes, [](char outcome) {
@@ -258,7 +258,7 @@ std::vector<Extended> QueueAdmin::extend(const internal::Ids& ids, milliseconds 
   check_at_least("by", by, milliseconds(1));
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-      return connection.store().extend(pipeline, some, by, held == HeldMessages::force);
+      return connection.moves().extend(pipeline, some, by, held == HeldMessages::force);
     });
   });
   return meanings<Extended>(outcomes, [](char outcome) {
@@ -272,7 +272,7 @@ std::vector<Released> QueueAdmin::release(const internal::Ids& ids, HeldMessages
   std::reverse(reversed.begin(), reversed.end());
   std::string outcomes = impl_->by_id(reversed, Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-      return connection.store().release_waiting(pipeline, some, held == HeldMessages::force);
+      return connection.moves().release_waiting(pipeline, some, held == HeldMessages::force);
     });
   });
   std::reverse(outcomes.begin(), outcomes.end());
@@ -282,7 +282,7 @@ std::vector<Released> QueueAdmin::release(const internal::Ids& ids, HeldMessages
 }
 
 void QueueAdmin::record(const Action& action) {
-  const store::Keys& keys = impl_->home().store().keys();
+  const store::Keys& keys = impl_->home().moves().keys();
   impl_->home().with_connection([&](redis::Connection& connection) {
     redis::Pipeline clock(connection);
     clock.command("TIME");
@@ -302,13 +302,13 @@ std::uint64_t QueueAdmin::purge(State state, const PurgeOptions& options) {
     throw std::invalid_argument("older_than: set; expected none for ready and retry, whose messages have no time");
   }
   const auto answers = impl_->partitions().ask_all(
-      [](redis::Pipeline& pipeline, const store::Store& store) { return store::counts(pipeline, store.keys()); });
+      [](redis::Pipeline& pipeline, const store::Moves& moves) { return store::counts(pipeline, moves.keys()); });
   for (const auto& answer : answers) static_cast<void>(answer.get());  // throws before anything is deleted
   std::uint64_t most = options.limit == 0 ? std::numeric_limits<std::uint64_t>::max() : options.limit;
   std::uint64_t purged = 0;
   for (const auto& answer : answers) {
     SharedConnection& connection = impl_->partitions().of(answer.partition);
-    const std::string& key = key_of(connection.store().keys(), state);
+    const std::string& key = key_of(connection.moves().keys(), state);
     const store::QueueCounts& before = answer.get();
     std::uint64_t left = std::min(most, state == State::pending ? before.pending
                                         : state == State::dead  ? before.dead
@@ -317,8 +317,8 @@ std::uint64_t QueueAdmin::purge(State state, const PurgeOptions& options) {
     while (left > 0) {
       const std::size_t step_most = std::min<std::uint64_t>(left, store::kBatch);
       const store::Purged step = connection.ask([&](redis::Pipeline& pipeline) {
-        return is_list(state) ? connection.store().purge_list(pipeline, key, step_most)
-                              : connection.store().purge_zset(pipeline, key, step_most, options.older_than, 0);
+        return is_list(state) ? connection.moves().purge_list(pipeline, key, step_most)
+                              : connection.moves().purge_zset(pipeline, key, step_most, options.older_than, 0);
       });
       collect(connection, step.garbage);
       purged += step.purged;
@@ -335,9 +335,9 @@ Removed QueueAdmin::purge(State state, const internal::Ids& ids) {
   Removed removed;
   const std::string outcomes =
       impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
-        const std::string& key = key_of(connection.store().keys(), state);
+        const std::string& key = key_of(connection.moves().keys(), state);
         const auto steps = in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-          return connection.store().purge_ids(pipeline, key, some);
+          return connection.moves().purge_ids(pipeline, key, some);
         });
         std::string of_partition;
         for (const store::PurgedIds& step : steps) {
@@ -370,8 +370,8 @@ void QueueAdmin::Impl::restore(unsigned partition, const std::vector<store::Rest
       step.push_back(next);
     }
     const store::Outcomes outcomes = connection.ask([&](redis::Pipeline& pipeline) {
-      const auto answer = connection.store().restore(pipeline, step);
-      if (partition == 0) connection.store().wake(pipeline);
+      const auto answer = connection.moves().restore(pipeline, step);
+      if (partition == 0) connection.moves().wake(pipeline);
       return answer;
     });
     if (outcomes.size() != step.size()) {
@@ -435,7 +435,7 @@ Layout QueueAdmin::set_partitions(unsigned partitions) {
   keeper.check(partitions);
   const std::vector<unsigned> used = impl_->partitions().probe(Partitions::Probe::complete);
   if (!used.empty() && used.front() < partitions) {
-    const store::Keys& keys = impl_->partitions().of(used.front()).store().keys();
+    const store::Keys& keys = impl_->partitions().of(used.front()).moves().keys();
     throw std::invalid_argument("partitions: " + std::to_string(partitions) + ", but " + keys.base +
                                 " has messages, and no copy of the layout of this queue: delete the keys of the " +
                                 "program that uses this name, or set fewer partitions; if they belong to this queue, " +
@@ -456,11 +456,11 @@ Remains QueueAdmin::forget() {
 bool QueueAdmin::lock(const std::string& holder, milliseconds duration) {
   check_at_least("duration", duration, milliseconds(1));
   return impl_->home().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->home().store().lock(pipeline, holder, duration); });
+      [&](redis::Pipeline& pipeline) { return impl_->home().moves().lock(pipeline, holder, duration); });
 }
 
 void QueueAdmin::unlock(const std::string& holder) {
-  impl_->home().ask([&](redis::Pipeline& pipeline) { return impl_->home().store().unlock(pipeline, holder); });
+  impl_->home().ask([&](redis::Pipeline& pipeline) { return impl_->home().moves().unlock(pipeline, holder); });
 }
 
 CheckReport QueueAdmin::check(const CheckOptions& options) {

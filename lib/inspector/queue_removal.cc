@@ -20,7 +20,7 @@ Remains QueueRemoval::run() {
   Remains remains = find_all();
   if (remains.wrong_type || remains.pending + remains.unack + remains.dead > 0) return remains;
   for (SharedConnection* const partition : all_) {
-    const store::Keys& keys = partition->store().keys();
+    const store::Keys& keys = partition->moves().keys();
     for (const std::string* list : {&keys.ready, &keys.retry}) remove_hints(*partition, *list);
   }
   while (true) {
@@ -46,7 +46,7 @@ Remains QueueRemoval::find_all() {
 
 Remains QueueRemoval::find(SharedConnection& partition) {
   return partition.with_connection([&](redis::Connection& connection) {
-    const store::Keys& keys = partition.store().keys();
+    const store::Keys& keys = partition.moves().keys();
     redis::Pipeline pipeline(connection);
     Remains remains;
     const std::tuple<const char*, const std::string*, std::uint64_t*> lengths[] = {
@@ -78,14 +78,14 @@ bool QueueRemoval::delete_all() {
   const auto restore_name = [&](redis::Connection& connection) { home.endpoint().register_queue(connection); };
   with_name([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
-    pipeline.command("SREM").key(home.store().keys().queues).arg(home.store().keys().base);
+    pipeline.command("SREM").key(home.moves().keys().queues).arg(home.moves().keys().base);
     pipeline.run();
     pipeline.reply(0);
   });
   bool deleted = false;
   try {
     deleted = std::all_of(all_.begin(), all_.end(), [](SharedConnection* partition) {
-      return partition->ask([&](redis::Pipeline& pipeline) { return partition->store().forget(pipeline); });
+      return partition->ask([&](redis::Pipeline& pipeline) { return partition->moves().forget(pipeline); });
     });
   } catch (const ReplyError&) {
     with_name(restore_name);
@@ -102,14 +102,14 @@ bool QueueRemoval::is_served() {
   SharedConnection& home = partitions_.home();  // where consumers wait for the messages of all partitions
   home.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
-    home.store().wake(pipeline);
+    home.moves().wake(pipeline);
     pipeline.run();
     pipeline.reply(0);
   });
   while (redis::Clock::now() - begin < kTimeout) {
     const bool marked = home.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
-      pipeline.command("EXISTS").key(home.store().keys().wake);
+      pipeline.command("EXISTS").key(home.moves().keys().wake);
       pipeline.run();
       return pipeline.reply(0).integer() == 1;
     });

@@ -86,7 +86,7 @@ std::vector<Worker> read_entries(redis::Connection& connection, const store::Key
 
 // In steps, since the registry may be of any size. More than kMostConsumers entries are not of this library.
 std::vector<Worker> read_workers(SharedConnection& home) {
-  const store::Keys& keys = home.store().keys();
+  const store::Keys& keys = home.moves().keys();
   const std::vector<std::string> names =
       home.ask([&](redis::Pipeline& pipeline) { return store::consumer_names(pipeline, keys); });
   std::vector<Worker> workers;

@@ -126,8 +126,8 @@ struct ScriptCall {
   std::size_t messages = 0;
   std::size_t bytes = 0;
   std::optional<redis::Answer<store::Outcomes>> answer{};
-  std::optional<redis::Answer<bool>> is_first{};  // see Store::is_first
-  bool stores_bodies_first = false;               // see Store::stores_bodies_first
+  std::optional<redis::Answer<bool>> is_first{};  // see Moves::is_first
+  bool stores_bodies_first = false;               // see Moves::stores_bodies_first
 
   template <class Function>
   void for_each(Function function) const {
@@ -203,7 +203,7 @@ struct InFlightBatch {
   }
 
   // Adds the script calls to the pipeline.
-  void add_requests(const store::Store& store) {
+  void add_requests(const store::Moves& moves) {
     std::vector<store::NewMessage> together;
     for (ScriptCall& call : calls) {
       together.clear();
@@ -212,9 +212,9 @@ struct InFlightBatch {
       });
       store::SendTerms terms = *call.terms;
       terms.bodies_first = call.bodies_first;
-      call.stores_bodies_first = store.stores_bodies_first(together, terms);
-      call.answer = store.send(*pipeline, together, terms);
-      call.is_first = store::Store::is_first(*pipeline);
+      call.stores_bodies_first = moves.stores_bodies_first(together, terms);
+      call.answer = moves.send(*pipeline, together, terms);
+      call.is_first = store::Moves::is_first(*pipeline);
     }
   }
 };
@@ -456,18 +456,18 @@ bool GroupCommit::add_step(InFlightBatch& batch, Slice& slice) {
 }
 
 void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) {
-  const store::Store& store = shared_connection_.store();
+  const store::Moves& moves = shared_connection_.moves();
   redis::Pipeline& pipeline = batch.pipeline.emplace(connection);
-  batch.add_requests(store);
+  batch.add_requests(moves);
   batch.sent_at = redis::Clock::now();
   if (copy_ != nullptr && copy_->is_read_again() && batch.sent_at >= next_layout_) {
-    batch.layout = store::read_layout(pipeline, store.keys());
+    batch.layout = store::read_layout(pipeline, moves.keys());
     next_layout_ = batch.sent_at + kLayoutInterval;
   }
-  if (takes_markers_) batch.marker = store.take_marker(pipeline);
+  if (takes_markers_) batch.marker = moves.take_marker(pipeline);
   const WriteConcern& concern = shared_connection_.write_concern();
   batch.confirmation =
-      batch.has_only_new() ? concern.ask(pipeline) : concern.ask_after_write(pipeline, store.keys().stats);
+      batch.has_only_new() ? concern.ask(pipeline) : concern.ask_after_write(pipeline, moves.keys().stats);
   pipeline.send();
 }
 
@@ -537,7 +537,7 @@ std::optional<Failure> GroupCommit::delete_bodies(const InFlightBatch& batch, re
     if (!call.stores_bodies_first || !call.answer->is_error()) continue;
     redis::Pipeline pipeline(connection);
     auto failure = redis::attempt([&] {
-      shared_connection_.store().delete_bodies(pipeline, call.ids());
+      shared_connection_.moves().delete_bodies(pipeline, call.ids());
       pipeline.run();
     });
     if (!failure || failure->is_reply()) continue;

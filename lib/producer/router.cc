@@ -189,7 +189,7 @@ SharedConnection& Router::connection_of(const std::string& id) {
 
 std::string Router::cancel(const std::string& id) {
   SharedConnection& connection = partition(partition_of(id)).connection;
-  return connection.ask([&](redis::Pipeline& pipeline) { return connection.store().cancel(pipeline, id); },
+  return connection.ask([&](redis::Pipeline& pipeline) { return connection.moves().cancel(pipeline, id); },
                         [](const std::string& state) { return state != "unknown" && state != "unack"; });
 }
 
@@ -197,8 +197,8 @@ std::string Router::reschedule(const std::string& id, const store::Due& due) {
   const unsigned number = partition_of(id);
   SharedConnection& connection = partition(number).connection;
   const auto add = [&](redis::Pipeline& pipeline) {
-    RescheduleAnswer answers{connection.store().reschedule(pipeline, id, due), std::nullopt};
-    if (number > 0) answers.marker = connection.store().take_marker(pipeline);
+    RescheduleAnswer answers{connection.moves().reschedule(pipeline, id, due), std::nullopt};
+    if (number > 0) answers.marker = connection.moves().take_marker(pipeline);
     return answers;
   };
   Rescheduled answer = connection.ask(add, [](const Rescheduled& done) { return done.outcome == "moved"; });
@@ -570,7 +570,7 @@ void Router::send_markers(const std::vector<std::pair<unsigned, std::string>>& m
     if (!allows(0)) return;
     home_->connection.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
-      for (const auto& [number, due] : markers) home_->connection.store().wake_for(pipeline, number, due);
+      for (const auto& [number, due] : markers) home_->connection.moves().wake_for(pipeline, number, due);
       pipeline.run();
     });
   });

@@ -43,7 +43,7 @@ void SendReporter::publish(SharedConnection& connection, std::size_t created) {
   const auto failure = redis::attempt([&] {
     connection.with_connection([&](redis::Connection& used) {
       redis::Pipeline pipeline(used);
-      publish_event(pipeline, connection.store().keys().channel, EventKind::sent, created);
+      publish_event(pipeline, connection.moves().keys().channel, EventKind::sent, created);
       pipeline.run();
       pipeline.reply(0);
     });

@@ -28,16 +28,16 @@ class SharedConnection {
                    const QueueOptions& options, const Durability& durability = {},
                    RegisterQueue registers = RegisterQueue::yes)
       : endpoint_(url, queue, connection, options, registers, SharePool::yes),
-        store_(endpoint_.keys(), {true, options.go.remove_from_lists ? kMaxSearchedList : 0}),
+        moves_(endpoint_.keys(), {true, options.go.remove_from_lists ? kMaxSearchedList : 0}),
         write_concern_(durability) {}
 
   // To a partition of the queue of `home`.
   SharedConnection(const SharedConnection& home, unsigned partition)
       : endpoint_(home.endpoint_, partition),
-        store_(endpoint_.keys(), {true, home.store_.search_lists()}),
+        moves_(endpoint_.keys(), {true, home.moves_.search_lists()}),
         write_concern_(home.write_concern_) {}
 
-  const store::Store& store() const { return store_; }
+  const store::Moves& moves() const { return moves_; }
   const WriteConcern& write_concern() const { return write_concern_; }
   Endpoint& endpoint() { return endpoint_; }
 
@@ -73,7 +73,7 @@ class SharedConnection {
     return with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       const auto answer = ask(pipeline);
-      const auto confirmation = write_concern_.ask_after_write(pipeline, store_.keys().stats);
+      const auto confirmation = write_concern_.ask_after_write(pipeline, moves_.keys().stats);
       pipeline.run();
       auto result = answer.get();
       const std::string missing = write_concern_.missing(confirmation, has_written(result));
@@ -140,7 +140,7 @@ class SharedConnection {
   static constexpr std::size_t kMaxVerified = 1000;
 
   Endpoint endpoint_;
-  const store::Store store_;
+  const store::Moves moves_;
   const WriteConcern write_concern_;
   FairMutex mutex_;                                // guards all members below
   std::set<std::uint64_t> verified_;               // the numbers of connections on which the queue is verified

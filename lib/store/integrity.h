@@ -1,4 +1,4 @@
-// Requests of the integrity check: scan the keys of a queue, classify its ids, repair them. Like Store, each function
+// Requests of the integrity check: scan the keys of a queue, classify its ids, repair them. Like Moves, each function
 // adds one request to a pipeline.
 //
 // The verdict on an id is the first line of this table that fits. p, u, d, g: the id is in pending, unack, dead,

@@ -33,7 +33,7 @@ bool have_headers(const std::vector<NewMessage>& messages) {
 // Adds a SET for each message, if they are large enough on average. Returns the names of the keys, without their
 // prefix.
 template <class Messages>
-std::vector<std::string> Store::stage(Pipeline& pipeline, const Messages& messages) const {
+std::vector<std::string> Moves::stage(Pipeline& pipeline, const Messages& messages) const {
   if (payload_bytes(messages) < messages.size() * options_.staged_bytes) return {};
   std::vector<std::string> names = new_ids(messages.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -43,7 +43,7 @@ std::vector<std::string> Store::stage(Pipeline& pipeline, const Messages& messag
   return names;
 }
 
-Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
+Answer<Outcomes> Moves::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                              const SendTerms& terms) const {
   if (stores_bodies_first(messages, terms)) return send_new(pipeline, messages, terms);
   if (terms.fresh && messages.size() == 1) return send_one(pipeline, messages.front(), terms);
@@ -63,7 +63,7 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   return {pipeline, as_sent};
 }
 
-Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages,
+Answer<Outcomes> Moves::send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                                  const SendTerms& terms) const {
   const KeyName token(keys_.staged, messages.front().id);
   pipeline.command("MSETNX").key(token.front, token.back).arg("");
@@ -81,16 +81,16 @@ Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessag
   return {pipeline, as_sent};
 }
 
-bool Store::stores_bodies_first(const std::vector<NewMessage>& messages, const SendTerms& terms) const {
+bool Moves::stores_bodies_first(const std::vector<NewMessage>& messages, const SendTerms& terms) const {
   return terms.fresh && terms.bodies_first.value_or(payload_bytes(messages) >= options_.staged_bytes);
 }
 
-void Store::delete_bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+void Moves::delete_bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const {
   pipeline.command("UNLINK").repeatable().key(keys_.staged, ids.front());
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
 }
 
-Answer<Outcomes> Store::send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const {
+Answer<Outcomes> Moves::send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const {
   calls::send_one call(pipeline, keys_, {keys_.bodies, message.id});
   if (!message.headers.empty()) call.headers(keys_.headers);
   call.args(arg::delay(terms.due.delay), as_due(terms.due), arg::retries(terms.retries), arg::ttl(terms.ttl.count()),
@@ -99,39 +99,39 @@ Answer<Outcomes> Store::send_one(Pipeline& pipeline, const NewMessage& message, 
   return {pipeline, as_sent};
 }
 
-Answer<bool> Store::is_first(Pipeline& pipeline) { return {pipeline, as_first}; }
+Answer<bool> Moves::is_first(Pipeline& pipeline) { return {pipeline, as_first}; }
 
-void Store::wake(Pipeline& pipeline) const {
+void Moves::wake(Pipeline& pipeline) const {
   pipeline.command("ZADD").key(keys_.wake).arg("0").arg(kMarker).repeatable();
 }
 
-void Store::wake_for(Pipeline& pipeline, unsigned partition, std::string_view due) const {
+void Moves::wake_for(Pipeline& pipeline, unsigned partition, std::string_view due) const {
   pipeline.command("ZADD").key(keys_.wakes).arg("LT").arg(due).arg(partition).repeatable();
 }
 
-Answer<std::optional<std::string>> Store::take_marker(Pipeline& pipeline) const {
+Answer<std::optional<std::string>> Moves::take_marker(Pipeline& pipeline) const {
   // Repeatable, because a script that is sent again leaves its marker after the first ZPOPMIN.
   pipeline.command("ZPOPMIN").key(keys_.wake).repeatable();
   return {pipeline, as_score};
 }
 
-void Store::clear_wakes(Pipeline& pipeline) const { pipeline.command("UNLINK").key(keys_.wakes).repeatable(); }
+void Moves::clear_wakes(Pipeline& pipeline) const { pipeline.command("UNLINK").key(keys_.wakes).repeatable(); }
 
-void Store::clear_wake(Pipeline& pipeline) const { pipeline.command("UNLINK").key(keys_.wake).repeatable(); }
+void Moves::clear_wake(Pipeline& pipeline) const { pipeline.command("UNLINK").key(keys_.wake).repeatable(); }
 
-Answer<Promoted> Store::pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const {
+Answer<Promoted> Moves::pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const {
   promote(pipeline, kBatch, with_ids, watcher);
   return {pipeline, as_promoted};
 }
 
-void Store::leave_watch(Pipeline& pipeline, std::string_view name) const { promote(pipeline, 0, false, {name, {}}); }
+void Moves::leave_watch(Pipeline& pipeline, std::string_view name) const { promote(pipeline, 0, false, {name, {}}); }
 
-void Store::promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const {
+void Moves::promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const {
   calls::pending2ready call(pipeline, keys_);
   call.args(arg::limit(most), arg::with_ids(with_ids), arg::caller(watcher.name), arg::next_call(in_us(watcher)));
 }
 
-Answer<Taken> Store::ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const {
+Answer<Taken> Moves::ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const {
   calls::ready2unack call(pipeline, keys_);
   call.args(arg::total(std::min(limits.total, kBatch)), arg::retry_share(limits.retry_share),
             arg::retry_max(limits.retry_max), arg::lease(microseconds(lease).count()),
@@ -139,7 +139,7 @@ Answer<Taken> Store::ready2unack(Pipeline& pipeline, const TakeLimits& limits, m
   return {pipeline, as_taken};
 }
 
-Answer<PromotedAndTaken> Store::pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher,
+Answer<PromotedAndTaken> Moves::pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher,
                                               const DueLimits& limits, milliseconds lease) const {
   calls::pending2unack call(pipeline, keys_);
   call.args(arg::limit(std::min(limits.moved, kBatch)), arg::with_ids(with_ids), arg::caller(watcher.name),
@@ -148,43 +148,43 @@ Answer<PromotedAndTaken> Store::pending2unack(Pipeline& pipeline, bool with_ids,
   return {pipeline, as_promoted_and_taken};
 }
 
-Answer<std::size_t> Store::length(Pipeline& pipeline, const std::string& list) const {
+Answer<std::size_t> Moves::length(Pipeline& pipeline, const std::string& list) const {
   pipeline.command("LLEN").key(list).repeatable();
   return {pipeline, as_count};
 }
 
-Answer<std::size_t> Store::body_size(Pipeline& pipeline, const std::string& id) const {
+Answer<std::size_t> Moves::body_size(Pipeline& pipeline, const std::string& id) const {
   pipeline.command("STRLEN").key(keys_.bodies, id).repeatable();
   return {pipeline, as_count};
 }
 
-Answer<std::vector<std::optional<std::string>>> Store::bodies(Pipeline& pipeline,
+Answer<std::vector<std::optional<std::string>>> Moves::bodies(Pipeline& pipeline,
                                                               const std::vector<std::string>& ids) const {
   pipeline.command("MGET");
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
   return {pipeline, as_bodies};
 }
 
-Answer<std::vector<std::optional<std::string>>> Store::headers(Pipeline& pipeline,
+Answer<std::vector<std::optional<std::string>>> Moves::headers(Pipeline& pipeline,
                                                                const std::vector<std::string>& ids) const {
   pipeline.command("HMGET").key(keys_.headers);
   for (const std::string& id : ids) pipeline.arg(id);
   return {pipeline, as_bodies};
 }
 
-Answer<Outcomes> Store::ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
+Answer<Outcomes> Moves::ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
   return remove(pipeline, "acked", receipts);
 }
 
-Answer<Outcomes> Store::expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
+Answer<Outcomes> Moves::expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
   return remove(pipeline, "expired", receipts);
 }
 
-Answer<Outcomes> Store::remove_foreign(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
+Answer<Outcomes> Moves::remove_foreign(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
   return remove(pipeline, "foreign", receipts);
 }
 
-Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
+Answer<Outcomes> Moves::remove(Pipeline& pipeline, std::string_view counted_as,
                                const std::vector<Receipt>& receipts) const {
   calls::ack call(pipeline, keys_);
   for (const Receipt& receipt : receipts) call.body({keys_.bodies, receipt.id});
@@ -195,7 +195,7 @@ Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
   return {pipeline, as_settled};
 }
 
-Answer<Outcomes> Store::nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const {
+Answer<Outcomes> Moves::nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const {
   calls::nack call(pipeline, keys_);
   for (const Nack& nack : nacks) call.body({keys_.bodies, nack.receipt.id});
   call.args(arg::keep_dead(options_.keep_dead));
@@ -205,14 +205,14 @@ Answer<Outcomes> Store::nack(Pipeline& pipeline, const std::vector<Nack>& nacks)
   return {pipeline, as_text};
 }
 
-Answer<Renewed> Store::renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const {
+Answer<Renewed> Moves::renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const {
   calls::renew call(pipeline, keys_);
   call.args(arg::new_end(new_end_us));
   for (const Receipt& receipt : receipts) call.each(arg::id(receipt.id), arg::receipt(receipt.end_us));
   return {pipeline, as_renewed};
 }
 
-Answer<Outcomes> Store::release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const {
+Answer<Outcomes> Moves::release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const {
   calls::release call(pipeline, keys_);
   for (const Receipt& receipt : receipts) call.body({keys_.bodies, receipt.id});
   call.args(arg::delay(delay.count()));
@@ -220,7 +220,7 @@ Answer<Outcomes> Store::release(Pipeline& pipeline, const std::vector<Receipt>& 
   return {pipeline, as_text};
 }
 
-Answer<Outcomes> Store::release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const {
+Answer<Outcomes> Moves::release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const {
   calls::release call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
   call.args(arg::delay(0));
@@ -228,61 +228,61 @@ Answer<Outcomes> Store::release_waiting(Pipeline& pipeline, const std::vector<st
   return {pipeline, as_text};
 }
 
-Answer<Reclaimed> Store::unack2retry(Pipeline& pipeline, bool only_backoffs) const {
+Answer<Reclaimed> Moves::unack2retry(Pipeline& pipeline, bool only_backoffs) const {
   calls::unack2retry call(pipeline, keys_);
   call.args(arg::limit(kReclaimBatch), arg::keep_dead(options_.keep_dead), arg::only_backoffs(only_backoffs));
   return {pipeline, as_reclaimed};
 }
 
-Answer<std::size_t> Store::persist(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+Answer<std::size_t> Moves::persist(Pipeline& pipeline, const std::vector<std::string>& ids) const {
   calls::persist call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
   return {pipeline, as_count};
 }
 
-Answer<std::vector<std::string>> Store::sample_garbage(Pipeline& pipeline) const {
+Answer<std::vector<std::string>> Moves::sample_garbage(Pipeline& pipeline) const {
   pipeline.command("SRANDMEMBER").key(keys_.garbage).arg(kBatch);
   return {pipeline, as_texts};
 }
 
-Answer<std::size_t> Store::gc(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+Answer<std::size_t> Moves::gc(Pipeline& pipeline, const std::vector<std::string>& ids) const {
   calls::gc call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
   call.args(arg::before_id(keys_.bodies.size()));
   return {pipeline, as_count};
 }
 
-Answer<std::vector<std::string>> Store::sample_metadata(Pipeline& pipeline, const std::string& key) const {
+Answer<std::vector<std::string>> Moves::sample_metadata(Pipeline& pipeline, const std::string& key) const {
   pipeline.command("HRANDFIELD").key(key).arg(kBatch / 2);
   return {pipeline, as_texts};
 }
 
-Answer<std::size_t> Store::delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+Answer<std::size_t> Moves::delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const {
   calls::delete_orphaned_metadata call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
   call.args(arg::before_id(keys_.bodies.size()));
   return {pipeline, as_count};
 }
 
-Answer<std::string> Store::cancel(Pipeline& pipeline, std::string_view id) const {
+Answer<std::string> Moves::cancel(Pipeline& pipeline, std::string_view id) const {
   calls::cancel(pipeline, keys_, {keys_.bodies, id}).args(arg::search_lists(options_.search_lists));
   return {pipeline, as_text};
 }
 
-Answer<std::string> Store::reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const {
+Answer<std::string> Moves::reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const {
   calls::reschedule call(pipeline, keys_, {keys_.bodies, id});
   call.args(arg::delay(due.delay), as_due(due), arg::search_lists(options_.search_lists));
   return {pipeline, as_text};
 }
 
-Answer<Outcomes> Store::redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const {
+Answer<Outcomes> Moves::redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const {
   calls::redrive call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
   call.args(arg::retries(retries));
   return {pipeline, as_text};
 }
 
-Answer<Outcomes> Store::bury(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
+Answer<Outcomes> Moves::bury(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
                              bool force) const {
   calls::bury call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
@@ -290,7 +290,7 @@ Answer<Outcomes> Store::bury(Pipeline& pipeline, const std::vector<std::string>&
   return {pipeline, as_text};
 }
 
-Answer<Outcomes> Store::extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by,
+Answer<Outcomes> Moves::extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by,
                                bool force) const {
   calls::extend call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
@@ -298,7 +298,7 @@ Answer<Outcomes> Store::extend(Pipeline& pipeline, const std::vector<std::string
   return {pipeline, as_text};
 }
 
-Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const {
+Answer<Outcomes> Moves::restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const {
   const std::vector<std::string> staged = stage(pipeline, messages);
   calls::restore call(pipeline, keys_);
   for (const RestoreRecord& message : messages) call.body({keys_.bodies, message.id});
@@ -315,7 +315,7 @@ Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<RestoreRec
   return {pipeline, as_text};
 }
 
-Answer<PurgedIds> Store::purge_ids(Pipeline& pipeline, const std::string& state,
+Answer<PurgedIds> Moves::purge_ids(Pipeline& pipeline, const std::string& state,
                                    const std::vector<std::string>& ids) const {
   const bool list = state == keys_.ready || state == keys_.retry;
   calls::purge_ids call(pipeline, keys_, list ? state : keys_.ready);
@@ -324,29 +324,29 @@ Answer<PurgedIds> Store::purge_ids(Pipeline& pipeline, const std::string& state,
   return {pipeline, as_purged_ids};
 }
 
-Answer<Purged> Store::purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
+Answer<Purged> Moves::purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
                                  std::optional<milliseconds> older_than, std::int64_t leave) const {
   calls::purge call(pipeline, keys_, state);
   call.args(arg::type("zset"), arg::limit(std::min(limit, kBatch)), arg::age(older_than), arg::leave(leave));
   return {pipeline, as_purged};
 }
 
-Answer<Purged> Store::purge_list(Pipeline& pipeline, const std::string& state, std::size_t limit) const {
+Answer<Purged> Moves::purge_list(Pipeline& pipeline, const std::string& state, std::size_t limit) const {
   return purge_some(pipeline, "list", state, limit);
 }
 
-Answer<Purged> Store::purge_hints(Pipeline& pipeline, const std::string& list) const {
+Answer<Purged> Moves::purge_hints(Pipeline& pipeline, const std::string& list) const {
   return purge_some(pipeline, "hints", list, kBatch);
 }
 
-Answer<Purged> Store::purge_some(Pipeline& pipeline, const char* what, const std::string& list,
+Answer<Purged> Moves::purge_some(Pipeline& pipeline, const char* what, const std::string& list,
                                  std::size_t limit) const {
   calls::purge call(pipeline, keys_, list);
   call.args(arg::type(what), arg::limit(std::min(limit, kBatch)), arg::age(0), arg::leave(0));
   return {pipeline, as_purged};
 }
 
-Answer<bool> Store::forget(Pipeline& pipeline) const {
+Answer<bool> Moves::forget(Pipeline& pipeline) const {
   calls::forget call(pipeline, keys_);
   for (const std::string* key :
        {&keys_.attempts, &keys_.reason, &keys_.headers, &keys_.stats, &keys_.paused, &keys_.wake, &keys_.wakes,
@@ -356,12 +356,12 @@ Answer<bool> Store::forget(Pipeline& pipeline) const {
   return {pipeline, as_done};
 }
 
-Answer<bool> Store::lock(Pipeline& pipeline, std::string_view holder, milliseconds for_) const {
+Answer<bool> Moves::lock(Pipeline& pipeline, std::string_view holder, milliseconds for_) const {
   pipeline.command("SET").key(keys_.lock).arg(holder).arg("NX").arg("PX").arg(for_.count());
   return {pipeline, as_set};
 }
 
-Answer<bool> Store::unlock(Pipeline& pipeline, std::string_view holder) const {
+Answer<bool> Moves::unlock(Pipeline& pipeline, std::string_view holder) const {
   calls::unlock(pipeline, keys_).args(arg::holder(holder));
   return {pipeline, as_done};
 }

@@ -1,6 +1,6 @@
 // The moves of a message between the states of a queue, in the order of its life. Each function adds one request to a
 // pipeline; its answer can be read after the pipeline has run. One move is one script: atomic, bounded, and safe to
-// repeat. A Store has no state except the names of the keys and its options, and does not synchronize threads.
+// repeat. A Moves has no state except the names of the keys and its options, and does not synchronize threads.
 #pragma once
 
 #include "redis/pipeline.h"
@@ -101,7 +101,7 @@ struct RestoreRecord {
   bool replaces = false;  // a message that exists and that no consumer holds; false: such a message stays as it is
 };
 
-class Store {
+class Moves {
  public:
   struct Options {
     bool keep_dead = true;
@@ -109,8 +109,8 @@ class Store {
     std::size_t staged_bytes = kStagedBytes;
   };
 
-  explicit Store(Keys keys) : Store(std::move(keys), Options()) {}
-  Store(Keys keys, Options options) : keys_(std::move(keys)), options_(options) {}
+  explicit Moves(Keys keys) : Moves(std::move(keys), Options()) {}
+  Moves(Keys keys, Options options) : keys_(std::move(keys)), options_(options) {}
 
   const Keys& keys() const { return keys_; }
   std::size_t search_lists() const { return options_.search_lists; }

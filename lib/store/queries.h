@@ -1,4 +1,4 @@
-// Read-only queries of a queue. Like Store, each function adds one request to a pipeline.
+// Read-only queries of a queue. Like Moves, each function adds one request to a pipeline.
 #pragma once
 
 #include "redis/pipeline.h"

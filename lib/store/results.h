@@ -1,4 +1,4 @@
-// The results of moves, as Store returns them.
+// The results of moves, as Moves returns them.
 #pragma once
 
 #include <chrono>

@@ -20,9 +20,9 @@ constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 // Sends batches of new messages, one after the other. Returns the CPU time of Redis for each message, in us.
 double redis_us(Bench& bench, std::size_t staged_bytes, const std::string& body, std::size_t batch) {
   bench.server.flush();
-  store::Store::Options options;
+  store::Moves::Options options;
   options.staged_bytes = staged_bytes;
-  const store::Store store(store::make_keys(kQueue, {}), options);
+  const store::Moves moves(store::make_keys(kQueue, {}), options);
   const auto connection = bench.server.connect();
   store::SendTerms terms;
   terms.due.delay = kLater;
@@ -32,7 +32,7 @@ double redis_us(Bench& bench, std::size_t staged_bytes, const std::string& body,
     std::vector<store::NewMessage> messages;
     for (const std::string& id : ids) messages.push_back({id, body});
     redis::Pipeline pipeline(*connection);
-    const auto answer = store.send(pipeline, messages, terms);
+    const auto answer = moves.send(pipeline, messages, terms);
     pipeline.run();
     static_cast<void>(answer.get());  // throws if the send failed
   };

@@ -15,7 +15,7 @@ namespace {
 
 using namespace delayqueue;
 using store::kBatch;
-using store::Store;
+using store::Moves;
 
 const std::string kQueue = "bench";
 
@@ -25,19 +25,19 @@ const std::chrono::seconds kSoon{3};  // due before the drain starts
 struct Million {
   Bench& bench;
   Stall& stall;
-  const Store store;
+  const Moves moves;
   Stock& stock;
 };
 
 void of_pending(const Million& of) {
   const std::size_t cancelled = of.stock.ids().size() / 5 * 2;  // the purges take the messages before this one
   of.stall.measure("cancel", [&](redis::Pipeline& pipeline, std::size_t i) -> CheckAnswer {
-    return [answer = of.store.cancel(pipeline, of.stock.ids()[cancelled + i])] {
+    return [answer = of.moves.cancel(pipeline, of.stock.ids()[cancelled + i])] {
       if (answer.get() != "pending") throw std::runtime_error("million: a cancel found no message");
     };
   });
   of.stall.measure("purge", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
-    of.store.purge_zset(pipeline, of.store.keys().pending, kBatch, std::nullopt, 0);
+    of.moves.purge_zset(pipeline, of.moves.keys().pending, kBatch, std::nullopt, 0);
     return {};
   });
   of.stall.measure("send", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
@@ -48,7 +48,7 @@ void of_pending(const Million& of) {
     store::SendTerms terms;
     terms.due.delay = kSoon;
     terms.fresh = true;
-    of.store.send(pipeline, messages, terms);
+    of.moves.send(pipeline, messages, terms);
     return {};
   });
 }
@@ -60,12 +60,12 @@ void of_unack(const Million& of) {
     for (std::size_t i = acked + call * kBatch; i < acked + (call + 1) * kBatch; ++i) {
       receipts.push_back({of.stock.ids().at(i), bare_due_us(i)});
     }
-    return [answer = of.store.ack(pipeline, receipts)] {
+    return [answer = of.moves.ack(pipeline, receipts)] {
       if (answer.get() != std::string(kBatch, 'S')) throw std::runtime_error("million: an ack was refused");
     };
   });
   of.stall.measure("unack2retry", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
-    return [answer = of.store.unack2retry(pipeline)] {
+    return [answer = of.moves.unack2retry(pipeline)] {
       if (answer.get().moved != delayqueue::store::kReclaimBatch)
         throw std::runtime_error("million: an ended lease was not taken back");
     };
@@ -77,7 +77,7 @@ void of_ready(const Million& of) {
   limits.total = kBatch;
   limits.retry_max = 8;
   of.stall.measure("ready2unack", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
-    return [answer = of.store.ready2unack(pipeline, limits, kLater)] {
+    return [answer = of.moves.ready2unack(pipeline, limits, kLater)] {
       if (answer.get().messages.size() != kBatch)
         throw std::runtime_error("million: ready2unack returned fewer messages than a full batch");
     };
@@ -87,7 +87,7 @@ void of_ready(const Million& of) {
 void of_pending_taken(const Million& of) {
   of.stall.measure("pending2unack", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
     const store::Watcher watcher{"bench", std::chrono::seconds(1)};
-    return [answer = of.store.pending2unack(pipeline, false, watcher, {kBatch, kBatch}, kLater)] {
+    return [answer = of.moves.pending2unack(pipeline, false, watcher, {kBatch, kBatch}, kLater)] {
       const std::optional<store::Taken> taken = answer.get().taken;
       if (!taken || taken->messages.size() != kBatch)
         throw std::runtime_error("million: pending2unack returned fewer messages than a full batch");
@@ -110,7 +110,7 @@ void stalls(const Million& of) {
   progress.stage("of ready");
   of.stock.keep_pending();
   of.stall.measure("pending2ready", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
-    of.store.pending2ready(pipeline, false, {"bench"});
+    of.moves.pending2ready(pipeline, false, {"bench"});
     return {};
   });
   of.stock.pending_to_ready();
@@ -156,7 +156,7 @@ void million(Bench& bench) {
     // Additional messages for those that the measured calls remove.
     Stock stock(bench.server, keys, bench.scale.million + (bench.scale.calls + 1) * kBatch);
     Stall stall(bench);
-    stalls({bench, stall, Store(keys), stock});
+    stalls({bench, stall, store::Moves(keys), stock});
     bench.progress.stage("drain");
     drain(bench, stock.size(keys.pending));
   }

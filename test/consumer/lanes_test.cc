@@ -29,12 +29,12 @@ class LaneSender {
   std::string send_silently(unsigned partition, const std::string& payload, milliseconds delay = 0ms, int retries = 3) {
     const std::string id = store::new_ids(1).front();
     redis::Pipeline pipeline(connection_);
-    const store::Store store(keys_in(queue_, partition));
+    const store::Moves moves(keys_in(queue_, partition));
     store::SendTerms terms;
     terms.due.delay = delay;
     terms.retries = retries;
-    const auto sent = store.send(pipeline, {{id, payload}}, terms);
-    const auto marker = store.take_marker(pipeline);
+    const auto sent = moves.send(pipeline, {{id, payload}}, terms);
+    const auto marker = moves.take_marker(pipeline);
     pipeline.run();
     sent.get();
     due_ = marker.get().value_or("");
@@ -45,7 +45,7 @@ class LaneSender {
     std::string id = send_silently(partition, payload, delay);
     if (due_.empty()) return id;
     redis::Pipeline pipeline(connection_);
-    store::Store(keys_in(queue_, 0)).wake_for(pipeline, partition, due_);
+    store::Moves(keys_in(queue_, 0)).wake_for(pipeline, partition, due_);
     pipeline.run();
     return id;
   }

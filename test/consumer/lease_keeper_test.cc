@@ -24,13 +24,13 @@ struct HeldDelivery {
     char score[40];
     std::snprintf(score, sizeof score, "%lld.%06lld", static_cast<long long>(us / 1'000'000),
                   static_cast<long long>(us % 1'000'000));
-    test::redis().cmd({"ZADD", store.keys().unack, score, one->message.id()});
+    test::redis().cmd({"ZADD", moves.keys().unack, score, one->message.id()});
     keeper.add(one);
   }
 
   void renew(std::size_t most = 1000) {
     RoundTrip round_trip(connection, kSettle);
-    keeper.renew(round_trip, store, most);
+    keeper.renew(round_trip, moves, most);
     round_trip.send();
     round_trip.receive();
     round_trip.finish();
@@ -40,7 +40,7 @@ struct HeldDelivery {
   void renew_and_lose_the_answer() {
     {
       RoundTrip round_trip(connection, kSettle);
-      keeper.renew(round_trip, store);
+      keeper.renew(round_trip, moves);
       round_trip.pipeline().run();
     }
     REQUIRE(keeper.is_unconfirmed());
@@ -48,7 +48,7 @@ struct HeldDelivery {
 
   bool receipt_is_right() {
     const auto renewed = std::make_unique<redis::Pipeline>(connection);
-    const auto answer = store.renew(*renewed, {{id, delivery->receipt_us}}, delivery->receipt_us);
+    const auto answer = moves.renew(*renewed, {{id, delivery->receipt_us}}, delivery->receipt_us);
     renewed->run();
     return answer.get().outcomes == "N";
   }
@@ -60,7 +60,7 @@ struct HeldDelivery {
   }
 
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-  const store::Store store{store::make_keys(test::fresh_queue(), {})};
+  const store::Moves moves{store::make_keys(test::fresh_queue(), {})};
   redis::Connection connection{address(), {{}, {}, "held", 0}, {}};
   std::vector<InFlightPtr> lost{};
   LeaseKeeper keeper{milliseconds(30'000),
@@ -86,7 +86,7 @@ TEST_CASE("renewal: after a lost answer the same renewal is sent again, and the 
 TEST_CASE("renewal: a repeated renewal that Redis refuses stays unconfirmed") {
   HeldDelivery scene;
   scene.renew_and_lose_the_answer();
-  const std::string unack = scene.store.keys().unack;
+  const std::string unack = scene.moves.keys().unack;
   test::redis().cmd({"RENAME", unack, unack + ":away"});
   test::redis().cmd({"SET", unack, "of a wrong type"});
   CHECK_THROWS_AS(scene.renew(), ReplyError);
@@ -136,7 +136,7 @@ TEST_CASE("renewal: after a lost answer to a part, that part is repeated and ren
   scene.hold(other);
   {
     RoundTrip round_trip(scene.connection, kSettle);
-    scene.keeper.renew(round_trip, scene.store, 1);
+    scene.keeper.renew(round_trip, scene.moves, 1);
     round_trip.pipeline().run();
   }
   REQUIRE(scene.keeper.is_unconfirmed());

@@ -423,7 +423,7 @@ TEST_CASE("cluster: 32 partitions on 3 masters need one connection to each, and 
       const auto connection = endpoint.connect_to_master();
       redis::Pipeline pipeline(*connection);
       const std::string id = store::new_ids(1).front();
-      const auto sent = store::Store(endpoint.keys()).send(pipeline, {{id, "x"}}, {});
+      const auto sent = store::Moves(endpoint.keys()).send(pipeline, {{id, "x"}}, {});
       pipeline.run();
       sent.get();
     }
@@ -467,7 +467,7 @@ TEST_CASE("cluster: a consumer starts without the master of partition 0 if parti
     const auto connection = second.connect_to_master();
     redis::Pipeline pipeline(*connection);
     const std::string id = store::new_ids(1).front();
-    const auto sent = store::Store(second.keys()).send(pipeline, {{id, "x"}}, {});
+    const auto sent = store::Moves(second.keys()).send(pipeline, {{id, "x"}}, {});
     pipeline.run();
     sent.get();
   };
@@ -502,7 +502,7 @@ TEST_CASE("cluster: stop() releases what other nodes gave, and a node that is si
     const auto connection = endpoint->connect_to_master();
     redis::Pipeline pipeline(*connection);
     const auto ids = store::new_ids(2);
-    const auto sent = store::Store(endpoint->keys()).send(pipeline, {{ids[0], "x"}, {ids[1], "x"}}, {});
+    const auto sent = store::Moves(endpoint->keys()).send(pipeline, {{ids[0], "x"}, {ids[1], "x"}}, {});
     pipeline.run();
     sent.get();
   }

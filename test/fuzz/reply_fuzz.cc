@@ -123,8 +123,8 @@ void use(const PauseState& pause) {
 }
 void use(const StoredLayout& stored) { use(stored.copy); }
 
-const Store kStore(make_keys("q", {}));
-const Keys& kKeys = kStore.keys();
+const Moves kRequests(make_keys("q", {}));
+const Keys& kKeys = kRequests.keys();
 const std::vector<Receipt> kReceipts = {{kId, 1}, {kId, 2}};
 
 using Read = std::function<void()>;
@@ -138,40 +138,40 @@ Read reader(Answer<T> answer) {
 // indexes into this list.
 const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
-      return reader(kStore.send(p, {{kId, "x"}, {kId, ""}}, {}));
+      return reader(kRequests.send(p, {{kId, "x"}, {kId, ""}}, {}));
     },
     [](Pipeline& p) -> Read {
-      kStore.wake(p);
+      kRequests.wake(p);
       return [] {};
     },
     [](Pipeline& p) {
-      return reader(kStore.pending2ready(p, true, {"me", std::chrono::seconds(1)}));
+      return reader(kRequests.pending2ready(p, true, {"me", std::chrono::seconds(1)}));
     },
     [](Pipeline& p) {
-      return reader(kStore.ready2unack(p, {200, 25, 200}, 1s));
+      return reader(kRequests.ready2unack(p, {200, 25, 200}, 1s));
     },
     [](Pipeline& p) {
-      return reader(kStore.bodies(p, {kId, kId}));
+      return reader(kRequests.bodies(p, {kId, kId}));
     },
-    [](Pipeline& p) { return reader(kStore.ack(p, kReceipts)); },
-    [](Pipeline& p) { return reader(kStore.expire(p, kReceipts)); },
+    [](Pipeline& p) { return reader(kRequests.ack(p, kReceipts)); },
+    [](Pipeline& p) { return reader(kRequests.expire(p, kReceipts)); },
     [](Pipeline& p) {
-      return reader(kStore.nack(p, {{kReceipts[0], 1s, "a"}, {kReceipts[1], {}, ""}}));
+      return reader(kRequests.nack(p, {{kReceipts[0], 1s, "a"}, {kReceipts[1], {}, ""}}));
     },
-    [](Pipeline& p) { return reader(kStore.renew(p, kReceipts, 7)); },
-    [](Pipeline& p) { return reader(kStore.release(p, kReceipts, 0ms)); },
-    [](Pipeline& p) { return reader(kStore.release_waiting(p, {kId}, true)); },
-    [](Pipeline& p) { return reader(kStore.unack2retry(p)); },
-    [](Pipeline& p) { return reader(kStore.persist(p, {kId})); },
-    [](Pipeline& p) { return reader(kStore.sample_garbage(p)); },
-    [](Pipeline& p) { return reader(kStore.gc(p, {kId})); },
-    [](Pipeline& p) { return reader(kStore.sample_metadata(p, kKeys.attempts)); },
-    [](Pipeline& p) { return reader(kStore.delete_orphaned_metadata(p, {kId})); },
-    [](Pipeline& p) { return reader(kStore.cancel(p, kId)); },
-    [](Pipeline& p) { return reader(kStore.reschedule(p, kId, {})); },
-    [](Pipeline& p) { return reader(kStore.redrive(p, {kId}, 3)); },
-    [](Pipeline& p) { return reader(kStore.purge_zset(p, kKeys.dead, 200, 1s, 5)); },
-    [](Pipeline& p) { return reader(kStore.purge_list(p, kKeys.ready, 200)); },
+    [](Pipeline& p) { return reader(kRequests.renew(p, kReceipts, 7)); },
+    [](Pipeline& p) { return reader(kRequests.release(p, kReceipts, 0ms)); },
+    [](Pipeline& p) { return reader(kRequests.release_waiting(p, {kId}, true)); },
+    [](Pipeline& p) { return reader(kRequests.unack2retry(p)); },
+    [](Pipeline& p) { return reader(kRequests.persist(p, {kId})); },
+    [](Pipeline& p) { return reader(kRequests.sample_garbage(p)); },
+    [](Pipeline& p) { return reader(kRequests.gc(p, {kId})); },
+    [](Pipeline& p) { return reader(kRequests.sample_metadata(p, kKeys.attempts)); },
+    [](Pipeline& p) { return reader(kRequests.delete_orphaned_metadata(p, {kId})); },
+    [](Pipeline& p) { return reader(kRequests.cancel(p, kId)); },
+    [](Pipeline& p) { return reader(kRequests.reschedule(p, kId, {})); },
+    [](Pipeline& p) { return reader(kRequests.redrive(p, {kId}, 3)); },
+    [](Pipeline& p) { return reader(kRequests.purge_zset(p, kKeys.dead, 200, 1s, 5)); },
+    [](Pipeline& p) { return reader(kRequests.purge_list(p, kKeys.ready, 200)); },
     [](Pipeline& p) { return reader(counts(p, kKeys)); },
     [](Pipeline& p) { return reader(page_of_zset(p, kKeys, kKeys.pending, {}, 200)); },
     [](Pipeline& p) { return reader(page_of_list(p, kKeys, kKeys.ready, {}, 200)); },
@@ -193,26 +193,26 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
       return reader(repair(p, kKeys, {{kId, 'M'}}, 3));
     },
     [](Pipeline& p) {
-      return reader(kStore.bury(p, {kId, kId}, "why", true));
+      return reader(kRequests.bury(p, {kId, kId}, "why", true));
     },
-    [](Pipeline& p) { return reader(kStore.extend(p, {kId}, 1s, false)); },
+    [](Pipeline& p) { return reader(kRequests.extend(p, {kId}, 1s, false)); },
     [](Pipeline& p) {
-      return reader(kStore.restore(p, {{kId, true, 7, 0, 1, 0ms, "why", "x"}}));
+      return reader(kRequests.restore(p, {{kId, true, 7, 0, 1, 0ms, "why", "x"}}));
     },
-    [](Pipeline& p) { return reader(kStore.purge_ids(p, kKeys.ready, {kId})); },
-    [](Pipeline& p) { return reader(kStore.purge_hints(p, kKeys.ready)); },
-    [](Pipeline& p) { return reader(kStore.forget(p)); },
-    [](Pipeline& p) { return reader(kStore.lock(p, "who", 1s)); },
-    [](Pipeline& p) { return reader(kStore.unlock(p, "who")); },
+    [](Pipeline& p) { return reader(kRequests.purge_ids(p, kKeys.ready, {kId})); },
+    [](Pipeline& p) { return reader(kRequests.purge_hints(p, kKeys.ready)); },
+    [](Pipeline& p) { return reader(kRequests.forget(p)); },
+    [](Pipeline& p) { return reader(kRequests.lock(p, "who", 1s)); },
+    [](Pipeline& p) { return reader(kRequests.unlock(p, "who")); },
     [](Pipeline& p) {
-      kStore.send(p, {{kId, "x"}}, {});
-      return reader(Store::is_first(p));
-    },
-    [](Pipeline& p) {
-      return reader(kStore.pending2unack(p, true, {"me", std::chrono::seconds(1)}, {200, 200}, 1s));
+      kRequests.send(p, {{kId, "x"}}, {});
+      return reader(Moves::is_first(p));
     },
     [](Pipeline& p) {
-      static const Store kStaging(kKeys, {true, 0, 0});
+      return reader(kRequests.pending2unack(p, true, {"me", std::chrono::seconds(1)}, {200, 200}, 1s));
+    },
+    [](Pipeline& p) {
+      static const Moves kStaging(kKeys, {true, 0, 0});
       return reader(kStaging.send(p, {{kId, "x"}, {kId, ""}}, {}));
     },
     [](Pipeline& p) { return reader(read_layout(p, kKeys)); },
@@ -223,7 +223,7 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
       return reader(set_pause(p, kKeys, {-1, true, "why", 1s}));
     },
     [](Pipeline& p) {
-      return reader(kStore.headers(p, {kId, kId}));
+      return reader(kRequests.headers(p, {kId, kId}));
     },
     [](Pipeline& p) { return reader(scan(p, kKeys, Collection::headers, "0")); },
 };

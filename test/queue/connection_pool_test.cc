@@ -99,7 +99,7 @@ TEST_CASE("connections: the partitions of a queue share one, and only partition 
   SharedConnection home(server().url(), queue, connection_named(name), {});
   SharedConnection third(home, 3);
   const auto known = [&](const std::string& member) { return test::redis().cmd({"SISMEMBER", "dp:queues", member}); };
-  CHECK(third.store().keys().ready == third_keys.ready);
+  CHECK(third.moves().keys().ready == third_keys.ready);
   CHECK(third.endpoint().layout() == store::Layout());
   third.with_connection([](redis::Connection&) {});
   CHECK((third.endpoint().layout() == store::Layout{7, 4, 8}));

@@ -129,7 +129,7 @@ TEST_CASE("hostile: a move's answer for more messages than a call can have is a 
   for (const std::string number : {"201", "1000000000000", "9223372036854775807"}) {
     Connection link = link_to(endless(hello() + ":" + number + "\r\n", ""));
     Pipeline pipeline(link);
-    const auto acked = store::Store(store::make_keys("q", {})).ack(pipeline, {{"id", 1}});
+    const auto acked = store::Moves(store::make_keys("q", {})).ack(pipeline, {{"id", 1}});
     pipeline.run();
     CHECK_THROWS_AS(acked.get(), ReplyError);
   }
@@ -140,9 +140,9 @@ TEST_CASE("hostile: adding a time near the integer limit to another time does no
   const std::string n = ":" + most + "\r\n";
   Connection link = link_to(endless(hello() + "*4\r\n" + n + n + "+\r\n:1\r\n*2\r\n" + n + "+\r\n", ""));
   Pipeline pipeline(link);
-  const store::Store store(store::make_keys("q", {}));
-  const auto promoted = store.pending2ready(pipeline, true, {"me", std::chrono::seconds(1)});
-  const auto renewed = store.renew(pipeline, {{"id", 1}}, 1);
+  const store::Moves moves(store::make_keys("q", {}));
+  const auto promoted = moves.pending2ready(pipeline, true, {"me", std::chrono::seconds(1)});
+  const auto renewed = moves.renew(pipeline, {{"id", 1}}, 1);
   pipeline.run();
   CHECK(Clock::now() + promoted.get().next.value() > Clock::now());
   CHECK(renewed.get().now_us < 9'000'000'000'000'001);

@@ -141,7 +141,7 @@ const std::vector<AnyMove>& other_scripts() {
            show(s, [&](Pipeline& p) { return page_of_list(p, s.keys(), *key, {}, 200); });
          }
        }},
-      {"forget", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().forget(p); }); }},
+      {"forget", [](Scene& s) { show(s, [&](Pipeline& p) { return s.moves().forget(p); }); }},
       {"layout", [](Scene& s) { show(s, [&](Pipeline& p) {
                                   return copy_layout(p, s.keys(), {1, 4, 8});
                                 }); }},
@@ -155,7 +155,7 @@ const std::vector<AnyMove>& other_scripts() {
        [](Scene& s) {
          show(s, [&](Pipeline& p) { return register_consumer(p, s.keys(), "me", "host=x", milliseconds(60'000)); });
        }},
-      {"unlock", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().unlock(p, "another"); }); }},
+      {"unlock", [](Scene& s) { show(s, [&](Pipeline& p) { return s.moves().unlock(p, "another"); }); }},
       {"check", [](Scene& s) {
          const std::vector<std::string> ids = s.ids(names);
          redis::Pipeline pipeline(s.connection());

@@ -40,32 +40,32 @@ std::vector<AnyMove> moves_with_ttls() {
   };
   return {{"snooze",
            [](Scene& s) {
-             s.run(&Store::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 5min);
+             s.run(&Moves::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 5min);
            },
            add_ttls},
           {"reschedule to a later time",
            [](Scene& s) {
-             s.run(&Store::reschedule, s.id("later"), {20min, 0});
+             s.run(&Moves::reschedule, s.id("later"), {20min, 0});
            },
            add_ttls},
           {"reschedule to an earlier time",
            [](Scene& s) {
-             s.run(&Store::reschedule, s.id("later"), {1min, 0});
+             s.run(&Moves::reschedule, s.id("later"), {1min, 0});
            },
            add_ttls},
           {"reschedule to now",
            [](Scene& s) {
-             s.run(&Store::reschedule, s.id("later"), {0ms, 0});
+             s.run(&Moves::reschedule, s.id("later"), {0ms, 0});
            },
            add_ttls},
           {"reschedule ready",
            [](Scene& s) {
-             s.run(&Store::reschedule, s.id("ready"), {20min, 0});
+             s.run(&Moves::reschedule, s.id("ready"), {20min, 0});
            },
            add_ttls},
           {"reschedule backing off",
            [](Scene& s) {
-             s.run(&Store::reschedule, s.id("back"), {20min, 0});
+             s.run(&Moves::reschedule, s.id("back"), {20min, 0});
            },
            add_ttls}};
 }
@@ -130,7 +130,7 @@ class BreakTest {
 
   void finish(bool cleans) {
     // While a list has ids, pending2unack only moves further ones there, and the consumer takes them next.
-    if (move_.name == "pending2unack") scene_.run(&Store::ready2unack, {200, 25, 200}, 1min);
+    if (move_.name == "pending2unack") scene_.run(&Moves::ready2unack, {200, 25, 200}, 1min);
     if (cleans) clean();
   }
 
@@ -143,8 +143,8 @@ class BreakTest {
       if (at.first == "garbage") ids.push_back(at.second);
       if (at.first == "attempts" || at.first == "reason" || at.first == "headers") noted.insert(at.second);
     }
-    if (!ids.empty()) scene_.run(&Store::gc, ids);
-    if (!noted.empty()) scene_.run(&Store::delete_orphaned_metadata, {noted.begin(), noted.end()});
+    if (!ids.empty()) scene_.run(&Moves::gc, ids);
+    if (!noted.empty()) scene_.run(&Moves::delete_orphaned_metadata, {noted.begin(), noted.end()});
   }
 
   void compare(const Cells& whole) {

@@ -152,7 +152,7 @@ TEST_CASE("refused midway: with any one command forbidden, a move may duplicate 
       // The caller repeats a failed send; the second one must succeed.
       if (one.name.substr(0, 4) != "send" || text.empty()) continue;
       test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
-      CHECK(scene.run(&Store::send, {{scene.id("none"), "new"}, {scene.id("garb"), "new"}}, {{5min, 0}}).size() == 2);
+      CHECK(scene.run(&Moves::send, {{scene.id("none"), "new"}, {scene.id("garb"), "new"}}, {{5min, 0}}).size() == 2);
       scene.put(At::nowhere, "none");
       for (const char* name : {"none", "garb"}) {
         const bool fresh = one.name != "send" && one.name != "send now" && one.name != "send staged";
@@ -180,11 +180,11 @@ TEST_CASE("refused midway: a second restore completes a partial one, and dead le
     const std::int64_t died = 1'700'000'000'123'000;
     const std::vector<RestoreRecord> all = {{scene.keep("dead"), true, died, 0, 4, 0ms, "why", "body"},
                                             {scene.keep("due"), false, 0, 2, 1, 1h, "again", "body"}};
-    test::refusal([&] { scene.run(&Store::restore, all); });
+    test::refusal([&] { scene.run(&Moves::restore, all); });
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
-    const Taken early = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);  // a consumer in between
+    const Taken early = scene.run(&Moves::ready2unack, {200, 200, 200}, 5min);  // a consumer in between
     for (const auto& [id, attempt] : early.messages) CHECK(id != scene.id("dead"));
-    CHECK(scene.run(&Store::restore, all).size() == 2);
+    CHECK(scene.run(&Moves::restore, all).size() == 2);
     CHECK(scene.score_us(scene.keys().dead, "dead") == died);
     CHECK(scene.cmd({"HGET", scene.keys().reason, scene.id("dead")}) == "why");
     CHECK(scene.cmd({"HGET", scene.keys().attempts, scene.id("dead")}) == "4");
@@ -213,14 +213,14 @@ TEST_CASE("refused midway: a message that a failed unack2retry left behind is de
     CHECK(run(scene, move("unack2retry")) != "");
     CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("a")}) == "3");  // no attempt has spent a retry
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
-    const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
+    const Reclaimed reclaimed = scene.run(&Moves::unack2retry, false);
     CHECK(reclaimed.dead_lettered == scene.ids({"b"}));  // so that the caller takes the TTL off its body
     CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("a")}) == "2");
     for (const char* name : {"a", "b"}) {
       CHECK(scene.cmd({"HGET", scene.keys().reason, scene.id(name)}) == "lease ended 1 time");
     }
     CHECK(scene.lost().empty());
-    const Taken taken = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {200, 200, 200}, 5min);
     REQUIRE(taken.messages.size() == 1);
     CHECK(taken.messages[0].first == scene.id("a"));
     CHECK(scene.score_us(scene.keys().dead, "b") != 0);
@@ -258,14 +258,14 @@ TEST_CASE("refused midway: a reschedule that searches the lists leaves the messa
       CAPTURE(command);
       CAPTURE(delay.count());
       Scene::Setup setup;
-      setup.store.search_lists = 5000;
+      setup.moves.search_lists = 5000;
       setup.login.user = "limited";
       setup.login.password = "secret";
       test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
       Scene scene(setup);
       scene.put(At::ready, "ready").put(At::retry, "retry");
       for (const char* name : {"ready", "retry"}) {
-        test::refusal([&] { scene.run(&Store::reschedule, scene.id(name), {delay, 0}); });
+        test::refusal([&] { scene.run(&Moves::reschedule, scene.id(name), {delay, 0}); });
       }
       CHECK(scene.lost().empty());
       test::redis().cmd({"ACL", "DELUSER", "limited"});

@@ -28,7 +28,7 @@ TEST_CASE("renew: sets the lease end of held messages to exactly the new one, an
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b").put(At::held, "c");
   const std::int64_t end = new_end(scene);
-  const Renewed renewed = scene.run(&Store::renew, {scene.receipt("a"), scene.receipt("b")}, end);
+  const Renewed renewed = scene.run(&Moves::renew, {scene.receipt("a"), scene.receipt("b")}, end);
   CHECK(renewed.outcomes == "NN");
   CHECK(renewed.now_us >= scene.before_us());
   CHECK(renewed.now_us <= scene.after_us());
@@ -39,31 +39,31 @@ TEST_CASE("renew: repeated after a lost answer, it returns the same and changes 
   Scene scene;
   scene.put(At::held, "a");
   const Receipt old = scene.receipt("a");
-  CHECK(scene.run(&Store::renew, {old}, new_end(scene)).outcomes == "N");
+  CHECK(scene.run(&Moves::renew, {old}, new_end(scene)).outcomes == "N");
   for (int i = 0; i < 2; ++i) {
-    CHECK(scene.run(&Store::renew, {old}, new_end(scene)).outcomes == "N");
+    CHECK(scene.run(&Moves::renew, {old}, new_end(scene)).outcomes == "N");
     CHECK(scene.changes().empty());
   }
-  CHECK(scene.run(&Store::renew, {old}, new_end(scene, 30min)).outcomes == "T");
+  CHECK(scene.run(&Moves::renew, {old}, new_end(scene, 30min)).outcomes == "T");
   CHECK(scene.changes().empty());
-  CHECK(scene.run(&Store::ack, {old}) == "T");
-  CHECK(scene.run(&Store::ack, {with_end(old, new_end(scene))}) == "S");
+  CHECK(scene.run(&Moves::ack, {old}) == "T");
+  CHECK(scene.run(&Moves::ack, {with_end(old, new_end(scene))}) == "S");
 }
 
 TEST_CASE("renew: works while the id is in unack with that lease, even if the lease has ended") {
   Scene scene;
   scene.put(At::held, "a", {-5min});
   const std::int64_t end = new_end(scene);
-  CHECK(scene.run(&Store::renew, {scene.receipt("a")}, end).outcomes == "N");
+  CHECK(scene.run(&Moves::renew, {scene.receipt("a")}, end).outcomes == "N");
   CHECK(scene.changes() == "unack a@lease" + std::to_string(end) + "; ");
-  CHECK(scene.run(&Store::unack2retry, false).moved == 0);
+  CHECK(scene.run(&Moves::unack2retry, false).moved == 0);
 }
 
 TEST_CASE("renew: each message has its own answer: renewed, stale, or not in unack") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b").put(At::cancelled, "c").put(At::held_by_go, "d").put(At::retry, "e");
   const std::int64_t end = new_end(scene);
-  const Renewed renewed = scene.run(&Store::renew,
+  const Renewed renewed = scene.run(&Moves::renew,
                                     {{scene.id("none"), 5},
                                      scene.receipt("a"),
                                      with_end(scene.receipt("b"), 5),
@@ -80,7 +80,7 @@ TEST_CASE("renew: a new end that is not in the future changes nothing; the answe
   const std::int64_t past = new_end(scene, -3min);
   scene.put(At::held, "a").put(At::held, "b", {-5min}).put(At::held, "c").put(At::held, "d");
   scene.cmd({"ZADD", scene.keys().unack, to_score(past), scene.id("c")});
-  const Renewed renewed = scene.run(&Store::renew,
+  const Renewed renewed = scene.run(&Moves::renew,
                                     {scene.receipt("a"),
                                      scene.receipt("b"),
                                      with_end(scene.receipt("c"), 7),
@@ -109,9 +109,9 @@ TEST_CASE("renew: does not bring back a message that was taken away in between")
   Scene scene;
   scene.put(At::held, "a", {-5min}).put(At::held, "b");
   const std::vector<Receipt> old = {scene.receipt("a"), scene.receipt("b")};
-  scene.run(&Store::unack2retry, false);
-  scene.run(&Store::ack, {old[1]});
-  CHECK(scene.run(&Store::renew, old, new_end(scene)).outcomes == "GG");
+  scene.run(&Moves::unack2retry, false);
+  scene.run(&Moves::ack, {old[1]});
+  CHECK(scene.run(&Moves::renew, old, new_end(scene)).outcomes == "GG");
   CHECK(scene.changes().empty());
   CHECK(scene.score_us(scene.keys().unack, "a") == 0);
 }
@@ -120,9 +120,9 @@ TEST_CASE("renew: distinguishes leases a microsecond apart") {
   Scene scene;
   scene.put(At::held, "a");
   const std::int64_t end = new_end(scene);
-  CHECK(scene.run(&Store::renew, {scene.receipt("a")}, end).outcomes == "N");
+  CHECK(scene.run(&Moves::renew, {scene.receipt("a")}, end).outcomes == "N");
   for (const std::int64_t us : {end - 1, end + 1}) {
-    CHECK(scene.run(&Store::renew, {with_end(scene.receipt("a"), us)}, end + 500).outcomes == "T");
+    CHECK(scene.run(&Moves::renew, {with_end(scene.receipt("a"), us)}, end + 500).outcomes == "T");
     CHECK(scene.changes().empty());
   }
 }
@@ -130,9 +130,9 @@ TEST_CASE("renew: distinguishes leases a microsecond apart") {
 TEST_CASE("release: puts messages at the head of ready, the last one first, and counts neither retry nor delivery") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b", {10min, "3", "3"}).put(At::held, "c", {10min, "3", "2", "note"});
-  CHECK(scene.run(&Store::release, {scene.receipt("a"), scene.receipt("b"), scene.receipt("c")}, 0ms) == "SSS");
+  CHECK(scene.run(&Moves::release, {scene.receipt("a"), scene.receipt("b"), scene.receipt("c")}, 0ms) == "SSS");
   CHECK(scene.changes() == "attempts b=2 c=1; ready [.r2 .r1 a b c]; unack -a -b -c; ");
-  const Taken taken = scene.run(&Store::ready2unack, {3, 0, 3}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {3, 0, 3}, 5min);
   const std::vector<std::pair<std::string, int>> expected = {
       {scene.id("a"), 1}, {scene.id("c"), 2}, {scene.id("b"), 3}};
   CHECK((taken.messages == expected));
@@ -143,8 +143,8 @@ TEST_CASE("release: a first delivery stays the first after any number of release
   scene.put(At::held, "a");
   Receipt receipt = scene.receipt("a");
   for (int i = 0; i < 3; ++i) {
-    CHECK(scene.run(&Store::release, {receipt}, 0ms) == "S");
-    const Taken taken = scene.run(&Store::ready2unack, {1, 0, 0}, 5min);
+    CHECK(scene.run(&Moves::release, {receipt}, 0ms) == "S");
+    const Taken taken = scene.run(&Moves::ready2unack, {1, 0, 0}, 5min);
     REQUIRE(taken.messages.size() == 1);
     CHECK(taken.messages[0].second == 1);
     receipt.end_us = taken.lease_us;
@@ -155,7 +155,7 @@ TEST_CASE("release: a first delivery stays the first after any number of release
 TEST_CASE("release: with a delay the message is due that long after the time of Redis, and its TTL is extended") {
   Scene scene;
   scene.put(At::held, "a", {10min, "3", "", "", 1h}).put(At::held, "b", {10min, "3", "2", "note"});
-  CHECK(scene.run(&Store::release, {scene.receipt("a"), scene.receipt("b")}, 5min) == "SS");
+  CHECK(scene.run(&Moves::release, {scene.receipt("a"), scene.receipt("b")}, 5min) == "SS");
   CHECK(scene.changes() == "attempts b=1; pending +a@now+5m +b@now+5m; unack -a -b; ");
   CHECK(scene.ttl_ms("a") <= 65 * 60'000);
   CHECK(scene.ttl_ms("a") > 64 * 60'000);
@@ -175,7 +175,7 @@ TEST_CASE("release: a delay within a millisecond is rounded up, so that no messa
 TEST_CASE("release: by receipt needs the receipt of the current lease; each message has its own outcome") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b").put(At::cancelled, "c", {10min, "", "2", "note"}).put(At::retry, "d");
-  CHECK(scene.run(&Store::release,
+  CHECK(scene.run(&Moves::release,
                   {scene.receipt("a"),
                    with_end(scene.receipt("b"), 5),
                    scene.receipt("c"),
@@ -190,8 +190,8 @@ TEST_CASE("release: waiting messages go to the head of ready, the last one first
     Scene scene;
     const int n = static_cast<int>(count);
     scene.put_many(At::pending, "p", n).put_many(At::backing_off, "b", n);
-    CHECK(scene.run(&Store::release_waiting, scene.many("p", n), false) == std::string(count, 'S'));
-    CHECK(scene.run(&Store::release_waiting, scene.many("b", n), true) == std::string(count, 'S'));
+    CHECK(scene.run(&Moves::release_waiting, scene.many("p", n), false) == std::string(count, 'S'));
+    CHECK(scene.run(&Moves::release_waiting, scene.many("b", n), true) == std::string(count, 'S'));
     auto expected = scene.ids({".r2", ".r1"});
     for (const auto& id : scene.many("p", n)) expected.push_back(id);
     for (const auto& id : scene.many("b", n)) expected.push_back(id);
@@ -205,10 +205,10 @@ TEST_CASE("release: attempts that are no number count as one delivery") {
     Scene scene;
     scene.put(At::held, "a").put(At::held, "b");
     for (const char* name : {"a", "b"}) scene.cmd({"HSET", scene.keys().attempts, scene.id(name), note});
-    CHECK(scene.run(&Store::release, {scene.receipt("a")}, 0ms) == "S");
-    CHECK(scene.run(&Store::release_waiting, {scene.id("b")}, true) == "S");
+    CHECK(scene.run(&Moves::release, {scene.receipt("a")}, 0ms) == "S");
+    CHECK(scene.run(&Moves::release_waiting, {scene.id("b")}, true) == "S");
     CHECK(scene.lost().empty());
-    CHECK(scene.run(&Store::ready2unack, {2, 0, 0}, 5min).messages.size() == 2);
+    CHECK(scene.run(&Moves::ready2unack, {2, 0, 0}, 5min).messages.size() == 2);
   }
 }
 

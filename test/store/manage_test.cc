@@ -14,12 +14,12 @@ const Put kTtl = {10min, "3", "", "", 1h};
 
 Scene::Setup searching(std::size_t longest) {
   Scene::Setup setup;
-  setup.store.search_lists = longest;
+  setup.moves.search_lists = longest;
   return setup;
 }
 
 std::string reschedule_at(Scene& scene, const std::string& name, std::int64_t at_ms) {
-  return scene.run(&Store::reschedule, scene.id(name), {std::nullopt, at_ms});
+  return scene.run(&Moves::reschedule, scene.id(name), {std::nullopt, at_ms});
 }
 
 TEST_CASE("cancel: a message cancelled while held is not delivered again, however its delivery ends") {
@@ -28,20 +28,20 @@ TEST_CASE("cancel: a message cancelled while held is not delivered again, howeve
     Scene scene;
     scene.put(At::held, "a", {10min, "3", "2", "note"});
     const Receipt receipt = scene.receipt("a");
-    CHECK(scene.run(&Store::cancel, scene.id("a")) == "unack");
-    CHECK(scene.run(&Store::cancel, scene.id("a")) == "unack");
+    CHECK(scene.run(&Moves::cancel, scene.id("a")) == "unack");
+    CHECK(scene.run(&Moves::cancel, scene.id("a")) == "unack");
     CHECK(scene.changes().empty());
-    if (ending == 0) CHECK(scene.run(&Store::nack, {{receipt, 0ms, ""}}) == "S");
-    if (ending == 1) CHECK(scene.run(&Store::nack, {{receipt, std::nullopt, ""}}) == "S");
-    if (ending == 2) CHECK(scene.run(&Store::release, {receipt}, 0ms) == "S");
-    if (ending == 3) CHECK(scene.run(&Store::release, {receipt}, 5min) == "S");
+    if (ending == 0) CHECK(scene.run(&Moves::nack, {{receipt, 0ms, ""}}) == "S");
+    if (ending == 1) CHECK(scene.run(&Moves::nack, {{receipt, std::nullopt, ""}}) == "S");
+    if (ending == 2) CHECK(scene.run(&Moves::release, {receipt}, 0ms) == "S");
+    if (ending == 3) CHECK(scene.run(&Moves::release, {receipt}, 5min) == "S");
     if (ending == 4) {
       test::rewind(scene.keys().base, 1h);
-      scene.run(&Store::unack2retry, false);
+      scene.run(&Moves::unack2retry, false);
     }
     CHECK(scene.score_us(scene.keys().unack, "a") == 0);
     CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, scene.id("a")}) == 1);
-    CHECK(scene.run(&Store::gc, {scene.id("a")}) == 1);
+    CHECK(scene.run(&Moves::gc, {scene.id("a")}) == 1);
     for (const auto& [key, value] : scene.state()) CHECK(value.find(scene.id("a")) == std::string::npos);
   }
 }
@@ -51,9 +51,9 @@ TEST_CASE("cancel: a message whose body has expired is unknown") {
     Scene scene;
     scene.put(at, "a");
     scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
-    CHECK(scene.run(&Store::cancel, scene.id("a")) == "unknown");
+    CHECK(scene.run(&Moves::cancel, scene.id("a")) == "unknown");
     CHECK(scene.changes().empty());
-    CHECK(scene.run(&Store::reschedule, scene.id("a"), {5min, 0}) == "unknown");
+    CHECK(scene.run(&Moves::reschedule, scene.id("a"), {5min, 0}) == "unknown");
     CHECK(scene.changes().empty());
   }
 }
@@ -62,11 +62,11 @@ TEST_CASE("cancel: search_lists removes the id from lists that are not too long"
   for (const std::size_t longest : {std::size_t{4}, std::size_t{3}}) {
     Scene scene(searching(longest));
     scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c").put(At::retry, "d");
-    CHECK(scene.run(&Store::cancel, scene.id("a")) == "ready");
+    CHECK(scene.run(&Moves::cancel, scene.id("a")) == "ready");
     const bool searched = longest == 4;
     CHECK(scene.changes() ==
           std::string("msg -a; ") + (searched ? "ready [b .r2 .r1]; " : "") + "retry:cnt -a; stats cancelled+1; ");
-    CHECK(scene.run(&Store::cancel, scene.id("c")) == "retry");
+    CHECK(scene.run(&Moves::cancel, scene.id("c")) == "retry");
     CHECK(scene.changes() == std::string("msg -c; attempts -c; ") + (searched ? "retry [d .t2 .t1]; " : "") +
                                  "retry:cnt -c; stats cancelled+1; ");
   }
@@ -76,9 +76,9 @@ TEST_CASE("reschedule: search_lists removes the id from lists that are not too l
   for (const std::size_t longest : {std::size_t{3}, std::size_t{2}}) {
     Scene scene(searching(longest));
     scene.put(At::ready, "a").put(At::retry, "c");
-    CHECK(scene.run(&Store::reschedule, scene.id("a"), {20min, 0}) == "moved");
+    CHECK(scene.run(&Moves::reschedule, scene.id("a"), {20min, 0}) == "moved");
     CHECK(scene.changes() == std::string("pending +a@now+20m; ") + (longest == 3 ? "ready [.r2 .r1]; " : ""));
-    CHECK(scene.run(&Store::reschedule, scene.id("c"), {20min, 0}) == "moved");
+    CHECK(scene.run(&Moves::reschedule, scene.id("c"), {20min, 0}) == "moved");
     CHECK(scene.changes() ==
           std::string("attempts c=1; pending +c@now+20m; ") + (longest == 3 ? "retry [.t2 .t1]; " : ""));
   }
@@ -129,7 +129,7 @@ TEST_CASE("reschedule: a TTL moves with the due time, later and earlier; without
     Scene scene;
     scene.put(one.at, "a", kTtl).put(one.at, "b");
     for (const char* name : {"a", "b"}) {
-      CHECK(scene.run(&Store::reschedule, scene.id(name), {one.delay, 0}) == "moved");
+      CHECK(scene.run(&Moves::reschedule, scene.id(name), {one.delay, 0}) == "moved");
     }
     const std::int64_t later = scene.before_us() / 1000 - scene.start_ms();
     CHECK(scene.ttl_ms("a") <=
@@ -142,9 +142,9 @@ TEST_CASE("reschedule: a TTL moves with the due time, later and earlier; without
 TEST_CASE("reschedule: retries stay, and the next delivery is numbered after the last") {
   Scene scene;
   scene.put(At::retry, "a", {10min, "2", "4 1700000000123457", "note"});
-  CHECK(scene.run(&Store::reschedule, scene.id("a"), {0ms, 0}) == "moved");
+  CHECK(scene.run(&Moves::reschedule, scene.id("a"), {0ms, 0}) == "moved");
   CHECK(scene.changes() == "attempts a=4; ready [a .r2 .r1]; ");
-  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 0, 0}, 5min);
   REQUIRE(taken.messages.size() == 3);
   CHECK(taken.messages[2] == std::pair(scene.id("a"), 5));
   CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("a")}) == "2");
@@ -158,7 +158,7 @@ TEST_CASE("reschedule: attempts that are no number do not prevent it") {
       Scene scene;
       scene.put(at, "a", kTtl);
       scene.cmd({"HSET", scene.keys().attempts, scene.id("a"), note});
-      CHECK(test::refusal([&] { CHECK(scene.run(&Store::reschedule, scene.id("a"), {20min, 0}) == "moved"); }) == "");
+      CHECK(test::refusal([&] { CHECK(scene.run(&Moves::reschedule, scene.id("a"), {20min, 0}) == "moved"); }) == "");
       CHECK(scene.score_us(scene.keys().pending, "a") >= scene.before_us() + 1'200'000'000);
       CHECK(scene.lost().empty());
     }
@@ -168,10 +168,10 @@ TEST_CASE("reschedule: attempts that are no number do not prevent it") {
 TEST_CASE("redrive: a dead letter is ready again, as a new message with its retries") {
   Scene scene;
   scene.put(At::dead, "a", {-1h, "", "5 1700000000123457", "too bad"}).put(At::dead, "b");
-  CHECK(scene.run(&Store::redrive, scene.ids({"b", "a"}), 7) == "SS");
+  CHECK(scene.run(&Moves::redrive, scene.ids({"b", "a"}), 7) == "SS");
   CHECK(scene.changes() ==
         "attempts a=0 b=0; dead -a -b; ready [a b .r2 .r1]; reason -a; retry:cnt +a=7 +b=7; stats redriven+2; ");
-  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 0, 0}, 5min);
   REQUIRE(taken.messages.size() == 4);
   CHECK(taken.messages[2] == std::pair(scene.id("b"), 1));
 }
@@ -180,10 +180,10 @@ TEST_CASE("redrive: a dead letter without a body is reported, and leaves dead; o
   Scene scene;
   scene.put(At::dead, "a").put(At::dead, "b").put(At::pending, "c").put(At::held, "d").put(At::garbage, "e");
   scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
-  CHECK(scene.run(&Store::redrive, scene.ids({"a", "b", "c", "d", "e", "none"}), 3) == "BSGGGG");
+  CHECK(scene.run(&Moves::redrive, scene.ids({"a", "b", "c", "d", "e", "none"}), 3) == "BSGGGG");
   CHECK(scene.changes() ==
         "attempts b=0; dead -a -b; garbage +a; ready [b .r2 .r1]; retry:cnt +b=3; stats redriven+1; ");
-  CHECK(scene.run(&Store::gc, {scene.id("a")}) == 1);
+  CHECK(scene.run(&Moves::gc, {scene.id("a")}) == 1);
   CHECK(scene.changes() == "attempts -a; garbage -a; ");
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("redrive: a message that is also in garbage leaves garbage") {
   Scene scene;
   scene.put(At::dead, "a");
   scene.cmd({"SADD", scene.keys().garbage, scene.id("a")});
-  CHECK(scene.run(&Store::redrive, scene.ids({"a"}), 3) == "S");
+  CHECK(scene.run(&Moves::redrive, scene.ids({"a"}), 3) == "S");
   CHECK(scene.changes() == "attempts a=0; dead -a; garbage -a; ready [a .r2 .r1]; retry:cnt +a=3; stats redriven+1; ");
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("redrive: takes 1, 199 or 200 ids") {
   for (const std::size_t count : {1U, 199U, 200U}) {
     Scene scene;
     scene.put_many(At::dead, "m", static_cast<int>(count));
-    CHECK(scene.run(&Store::redrive, scene.many("m", static_cast<int>(count)), 3) == std::string(count, 'S'));
+    CHECK(scene.run(&Moves::redrive, scene.many("m", static_cast<int>(count)), 3) == std::string(count, 'S'));
     CHECK(scene.cmd({"ZCARD", scene.keys().dead}) == 2);
     CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 2 + count);
     CHECK(scene.lost().empty());
@@ -209,13 +209,13 @@ TEST_CASE("redrive: takes 1, 199 or 200 ids") {
 TEST_CASE("purge: messages that leave dead or pending go to garbage, oldest first, and are counted") {
   Scene scene;
   scene.put(At::dead, "a", {-3h, "", "", "too bad"}).put(At::dead, "b", {-2h}).put(At::dead, "c", {-1h});
-  Purged purged = scene.run(&Store::purge_zset, scene.keys().dead, 2, std::nullopt, 0);
+  Purged purged = scene.run(&Moves::purge_zset, scene.keys().dead, 2, std::nullopt, 0);
   CHECK(purged.removed == 2);
   CHECK(purged.purged == 2);
   CHECK(purged.garbage == scene.ids({"a", "b"}));
   CHECK(scene.changes() == "attempts -a -b; dead -a -b; garbage +a +b; reason -a; stats purged+2; ");
   scene.put(At::pending, "d", {1min}).put(At::pending, "e", {2min});
-  purged = scene.run(&Store::purge_zset, scene.keys().pending, 1, std::nullopt, 0);
+  purged = scene.run(&Moves::purge_zset, scene.keys().pending, 1, std::nullopt, 0);
   CHECK(purged.garbage == scene.ids({"d"}));
   CHECK(scene.changes() == "garbage +d; pending -d; retry:cnt -d; stats purged+1; ");
 }
@@ -224,14 +224,14 @@ TEST_CASE("purge: removes only messages that are old enough, and keeps the newes
   Scene scene;
   scene.put(At::dead, "a", {-3h}).put(At::dead, "b", {-2h}).put(At::dead, "c", {-1h});  // and two of now + 10 min
   const auto& dead = scene.keys().dead;
-  CHECK(scene.run(&Store::purge_zset, dead, 200, 4h, 0).removed == 0);
+  CHECK(scene.run(&Moves::purge_zset, dead, 200, 4h, 0).removed == 0);
   CHECK(scene.changes().empty());
-  CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 5).removed == 0);
-  CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 6).removed == 0);
-  CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 4).garbage == scene.ids({"a"}));
-  CHECK(scene.run(&Store::purge_zset, dead, 200, 90min, 0).garbage == scene.ids({"b"}));
-  CHECK(scene.run(&Store::purge_zset, dead, 200, 0ms, 0).garbage == scene.ids({"c"}));
-  CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 0).garbage == scene.ids({".d1", ".d2"}));
+  CHECK(scene.run(&Moves::purge_zset, dead, 200, std::nullopt, 5).removed == 0);
+  CHECK(scene.run(&Moves::purge_zset, dead, 200, std::nullopt, 6).removed == 0);
+  CHECK(scene.run(&Moves::purge_zset, dead, 200, std::nullopt, 4).garbage == scene.ids({"a"}));
+  CHECK(scene.run(&Moves::purge_zset, dead, 200, 90min, 0).garbage == scene.ids({"b"}));
+  CHECK(scene.run(&Moves::purge_zset, dead, 200, 0ms, 0).garbage == scene.ids({"c"}));
+  CHECK(scene.run(&Moves::purge_zset, dead, 200, std::nullopt, 0).garbage == scene.ids({".d1", ".d2"}));
 }
 
 TEST_CASE(
@@ -244,7 +244,7 @@ TEST_CASE(
     scene.put(list, "a", {10min, "3", "2", "note"}).put(At::held, "b").put(At::pending, "c").put(At::dead, "d");
     scene.put(list, "f").put(list, "g");
     scene.cmd({"RPUSH", key, scene.id("b"), scene.id("c"), scene.id("d"), scene.id("e")});
-    const Purged purged = scene.run(&Store::purge_list, key, 6);
+    const Purged purged = scene.run(&Moves::purge_list, key, 6);
     CHECK(purged.removed == 6);
     CHECK(purged.purged == 2);
     const std::string name = list == At::ready ? "ready [g]; " : "retry [g]; ";
@@ -258,7 +258,7 @@ TEST_CASE("purge: an id twice in a list is one message") {
   Scene scene;
   scene.put(At::ready, "a");
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
-  const Purged purged = scene.run(&Store::purge_list, scene.keys().ready, 200);
+  const Purged purged = scene.run(&Moves::purge_list, scene.keys().ready, 200);
   CHECK(purged.removed == 4);
   CHECK(purged.purged == 3);
   CHECK(scene.changes() == "garbage +.r1 +.r2 +a; ready []; retry:cnt -.r1 -.r2 -a; stats purged+3; ");
@@ -273,11 +273,11 @@ TEST_CASE("purge: takes at most its limit of 0, 1, 199 or 200, and never more th
     scene.put_many(At::dead, "d", 201, {-1h}).put_many(At::ready, "r", 201);
     const std::size_t expected = std::min<std::size_t>(limit, 200);
     Purged purged;
-    CHECK(test::refusal([&] { purged = scene.run(&Store::purge_zset, scene.keys().dead, limit, std::nullopt, 0); }) ==
+    CHECK(test::refusal([&] { purged = scene.run(&Moves::purge_zset, scene.keys().dead, limit, std::nullopt, 0); }) ==
           "");
     CHECK(purged.purged == expected);
     CHECK(scene.cmd({"ZCARD", scene.keys().dead}) == 203 - expected);
-    CHECK(test::refusal([&] { purged = scene.run(&Store::purge_list, scene.keys().ready, limit); }) == "");
+    CHECK(test::refusal([&] { purged = scene.run(&Moves::purge_list, scene.keys().ready, limit); }) == "");
     CHECK(purged.purged == expected);
     CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 201 - expected);
   }
@@ -291,12 +291,12 @@ TEST_CASE("purge_hints: removes ids without a message from a list, up to the fir
     const auto& key = list == At::ready ? scene.keys().ready : scene.keys().retry;
     scene.put(At::held, "b").put(At::pending, "c").put(At::dead, "d").put(list, "a");
     scene.cmd({"RPUSH", key, scene.id("b"), scene.id("c"), scene.id("d"), scene.id("e"), scene.id("e")});
-    Purged purged = scene.run(&Store::purge_hints, key);
+    Purged purged = scene.run(&Moves::purge_hints, key);
     CHECK(purged.removed == 5);
     CHECK(purged.purged == 0);
     CHECK(purged.garbage == scene.ids({"e"}));
     CHECK(scene.changes() == (list == At::ready ? "garbage +e; ready [a]; " : "garbage +e; retry [a]; "));
-    CHECK(scene.run(&Store::purge_hints, key).removed == 0);
+    CHECK(scene.run(&Moves::purge_hints, key).removed == 0);
     CHECK(scene.changes().empty());
   }
 }
@@ -310,7 +310,7 @@ TEST_CASE("forget: deletes only a queue without messages, counts and garbage; th
     for (const std::string& key : redis.cmd({"KEYS", scene.keys().base + ":*"}).strings()) redis.cmd({"DEL", key});
     redis.cmd({"SET", scene.keys().base + ':' + left, "x"});
     redis.cmd({"SET", scene.keys().stats, "x"});
-    CHECK_FALSE(scene.run(&Store::forget));
+    CHECK_FALSE(scene.run(&Moves::forget));
     CHECK(redis.cmd({"EXISTS", scene.keys().stats}) == 1);
     redis.cmd({"DEL", scene.keys().base + ':' + left});
     for (const char* key :
@@ -318,7 +318,7 @@ TEST_CASE("forget: deletes only a queue without messages, counts and garbage; th
       redis.cmd({"SET", scene.keys().base + ':' + key, "x"});
     }
     redis.cmd({"HSET", scene.keys().settings, "pause", "7"});
-    CHECK(scene.run(&Store::forget));
+    CHECK(scene.run(&Moves::forget));
     CHECK(redis.cmd({"KEYS", scene.keys().base + ":*"}).strings() ==
           std::vector<std::string>{scene.keys().base + ":msg:x"});
   }
@@ -331,7 +331,7 @@ TEST_CASE("forget: the layout of the queue's partitions stays, because senders m
   test::Redis& redis = test::redis();
   for (const std::string& key : redis.cmd({"KEYS", scene.keys().base + ":*"}).strings()) redis.cmd({"DEL", key});
   redis.cmd({"HSET", scene.keys().settings, "pause", "7", "top", "8"});
-  CHECK(scene.run(&Store::forget));
+  CHECK(scene.run(&Moves::forget));
   CHECK(redis.cmd({"HGETALL", scene.keys().settings}).strings() == std::vector<std::string>{"top", "8"});
 }
 
@@ -339,16 +339,16 @@ TEST_CASE("lock: one operator holds it until it unlocks or the time is over") {
   Scene::Setup bare;
   bare.recorded = false;
   Scene scene(bare);
-  CHECK(scene.run(&Store::lock, "a", 1h));
-  CHECK_FALSE(scene.run(&Store::lock, "b", 1h));
-  CHECK_FALSE(scene.run(&Store::unlock, "b"));
-  CHECK_FALSE(scene.run(&Store::lock, "b", 1h));
-  CHECK(scene.run(&Store::unlock, "a"));
-  CHECK(scene.run(&Store::lock, "b", 1ms));
-  while (!scene.run(&Store::lock, "a", 1h)) {
+  CHECK(scene.run(&Moves::lock, "a", 1h));
+  CHECK_FALSE(scene.run(&Moves::lock, "b", 1h));
+  CHECK_FALSE(scene.run(&Moves::unlock, "b"));
+  CHECK_FALSE(scene.run(&Moves::lock, "b", 1h));
+  CHECK(scene.run(&Moves::unlock, "a"));
+  CHECK(scene.run(&Moves::lock, "b", 1ms));
+  while (!scene.run(&Moves::lock, "a", 1h)) {
   }
-  CHECK_FALSE(scene.run(&Store::unlock, "b"));
-  CHECK(scene.run(&Store::unlock, "a"));
+  CHECK_FALSE(scene.run(&Moves::unlock, "b"));
+  CHECK(scene.run(&Moves::unlock, "a"));
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ TEST_CASE("pending2unack: leases messages in the order of their due times; those
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::pending, "a", {-1min}).put(At::pending, "b", {-3min}).put(At::pending, "c", {-2min, "1", "4"});
   scene.put(At::pending, "later", {1min});
-  const PromotedAndTaken both = scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 2}, 5min);
+  const PromotedAndTaken both = scene.run(&Moves::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 2}, 5min);
   CHECK(both.promoted.moved == 3);
   CHECK(both.promoted.ids == scene.ids({"b", "c", "a"}));
   REQUIRE(both.taken);
@@ -171,7 +171,7 @@ TEST_CASE("pending2unack: only moves messages to ready while others wait in read
     if (what == "retry") scene.put(At::retry, "b");
     if (what == "paused") scene.cmd({"SET", scene.keys().paused, ""});
     const PromotedAndTaken both =
-        scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 200}, 5min);
+        scene.run(&Moves::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 200}, 5min);
     CHECK(both.promoted.moved == 1);
     CHECK(!both.taken);
     CHECK(scene.changes() == std::string("pending -a; ready [a") + (what == "ready" ? " b" : "") + "]; ");
@@ -181,7 +181,7 @@ TEST_CASE("pending2unack: only moves messages to ready while others wait in read
 TEST_CASE("pending2unack: it moves no more than it was asked for, and takes the first of these") {
   Scene scene(Scene::Setup::without_lists());
   scene.put_many(At::pending, "m", 60, {-5min});
-  const PromotedAndTaken both = scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {50, 40}, 5min);
+  const PromotedAndTaken both = scene.run(&Moves::pending2unack, true, {"me", std::chrono::seconds(1)}, {50, 40}, 5min);
   CHECK(both.promoted.moved == 50);
   CHECK(both.promoted.next == milliseconds(0));
   CHECK(both.promoted.ids.size() == 50);
@@ -199,7 +199,7 @@ TEST_CASE("pending2unack: one call moves the earliest 200 at most, of 0, 1, 199,
       Scene scene(Scene::Setup::without_lists());
       scene.put_many(At::pending, "m", static_cast<int>(due), {-5min});
       const PromotedAndTaken both =
-          scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, total}, 5min);
+          scene.run(&Moves::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, total}, 5min);
       const std::size_t moved = std::min<std::size_t>(due, 200);
       const std::size_t taken = std::min(moved, total);
       CHECK(both.promoted.moved == moved);

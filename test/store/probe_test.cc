@@ -28,7 +28,7 @@ std::optional<std::int64_t> oldest_ready(Scene& scene) {
   return answer.get().oldest_ready_us;
 }
 
-Taken take(Scene& scene, std::size_t most) { return scene.run(&Store::ready2unack, {most, 0, 0}, 5min); }
+Taken take(Scene& scene, std::size_t most) { return scene.run(&Moves::ready2unack, {most, 0, 0}, 5min); }
 
 TEST_CASE("probe: the first message due now in an empty ready is noted, with the time of Redis") {
   for (const bool alone : {true, false}) {
@@ -39,14 +39,14 @@ TEST_CASE("probe: the first message due now in an empty ready is noted, with the
       const std::int64_t before = scene.now_us();
       std::vector<NewMessage> messages = {{scene.keep("a"), payload}};
       if (!alone) messages.push_back({scene.keep("b"), payload});
-      scene.run(&Store::send, messages, {{0ms, 0}, 3, 0ms, true});
+      scene.run(&Moves::send, messages, {{0ms, 0}, 3, 0ms, true});
       CHECK(probe_id(scene) == scene.id("a"));
       CHECK(probe_since(scene) >= before);
       CHECK(probe_since(scene) <= scene.now_us());
       CHECK(oldest_ready(scene) == probe_since(scene));
       const std::string noted = probe(scene);
-      scene.run(&Store::send, {{scene.keep("c"), payload}}, {{0ms, 0}, 3, 0ms, true});
-      scene.run(&Store::send, {{scene.keep("d"), payload}, {scene.keep("e"), payload}}, {{0ms, 0}, 3, 0ms, true});
+      scene.run(&Moves::send, {{scene.keep("c"), payload}}, {{0ms, 0}, 3, 0ms, true});
+      scene.run(&Moves::send, {{scene.keep("d"), payload}, {scene.keep("e"), payload}}, {{0ms, 0}, 3, 0ms, true});
       CHECK(probe(scene) == noted);
     }
   }
@@ -54,11 +54,11 @@ TEST_CASE("probe: the first message due now in an empty ready is noted, with the
 
 TEST_CASE("probe: a scheduled message is none; a time in the past is due now") {
   Scene scene(Scene::Setup::without_lists());
-  scene.run(&Store::send, {{scene.keep("a"), "x"}}, {{1h, 0}, 3, 0ms, true});
+  scene.run(&Moves::send, {{scene.keep("a"), "x"}}, {{1h, 0}, 3, 0ms, true});
   CHECK(probe(scene).empty());
   CHECK_FALSE(oldest_ready(scene));
   const std::int64_t before = scene.now_us();
-  scene.run(&Store::send, {{scene.keep("b"), "x"}}, {{std::nullopt, 1000}, 3, 0ms, true});
+  scene.run(&Moves::send, {{scene.keep("b"), "x"}}, {{std::nullopt, 1000}, 3, 0ms, true});
   CHECK(probe_id(scene) == scene.id("b"));
   CHECK(probe_since(scene) >= before);
 }
@@ -71,19 +71,19 @@ TEST_CASE("probe: pending2ready and pending2unack note the first that goes to an
     const std::string first = takes ? "b" : "a";
     const std::int64_t due = scene.score_us(scene.keys().pending, first);
     if (takes) {
-      scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min);
+      scene.run(&Moves::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min);
     } else {
-      scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+      scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)});
     }
     CHECK(probe_id(scene) == scene.id(first));
     CHECK(probe_since(scene) == due);
     CHECK(oldest_ready(scene) == due);
     const std::string noted = probe(scene);
     scene.put(At::pending, "d", {-4min});
-    scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+    scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)});
     CHECK(probe(scene) == noted);
     scene.put(At::pending, "e", {-4min});
-    scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min);
+    scene.run(&Moves::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min);
     CHECK(probe(scene) == noted);
   }
 }
@@ -111,7 +111,7 @@ TEST_CASE("probe: when it is taken, the answer has how late it is, and the newes
 TEST_CASE("probe: pending2unack returns how late the first message is") {
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::pending, "a", {-3min}).put(At::pending, "b", {-2min});
-  const auto both = scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 200}, 5min);
+  const auto both = scene.run(&Moves::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 200}, 5min);
   REQUIRE(both.taken);
   CHECK(both.taken->timed_id == scene.id("a"));
   CHECK(both.taken->late >= 3min);
@@ -127,11 +127,11 @@ TEST_CASE("probe: one that a Go worker took, or that was cancelled or reschedule
     note(scene, "a");
     CHECK(oldest_ready(scene) == 1'000'000'000'000'000);
     if (what == "cancelled") {
-      scene.run(&Store::cancel, scene.keep("a"));
+      scene.run(&Moves::cancel, scene.keep("a"));
     } else if (what == "rescheduled") {  // by a client that leaves the field
       scene.cmd({"ZADD", scene.keys().pending, "9999999999", scene.id("a")});
     } else if (what == "dead") {
-      scene.run(&Store::bury, {scene.id("a")}, "why", false);
+      scene.run(&Moves::bury, {scene.id("a")}, "why", false);
     } else {
       scene.cmd({"RPOP", scene.keys().ready});
     }
@@ -188,7 +188,7 @@ TEST_CASE("probe: one that is taken through an old place in retry is the probe n
     scene.cmd({"HSET", scene.keys().attempts, scene.id("a"), "0"});
     if (!alone) scene.put(At::ready, "b");
     note(scene, "a", std::to_string(scene.now_us() - 60'000'000));
-    const Taken taken = scene.run(&Store::ready2unack, {1, 1, 1}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {1, 1, 1}, 5min);
     CHECK(taken.from_retry == 1);
     CHECK(taken.timed_id == scene.id("a"));
     CHECK(taken.late >= 60s);
@@ -206,19 +206,19 @@ TEST_CASE("probe: a message that becomes ready again later is not as old as it w
       scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
       note(scene, "a");
       if (what == "rescheduled") {
-        scene.run(&Store::reschedule, scene.keep(name), {1h, 0});
+        scene.run(&Moves::reschedule, scene.keep(name), {1h, 0});
         scene.cmd({"ZADD", scene.keys().pending, "1700000000", scene.id(name)});  // an hour later
-        scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+        scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)});
       } else if (what == "rescheduled to now") {
-        scene.run(&Store::reschedule, scene.keep(name), {0ms, 0});
+        scene.run(&Moves::reschedule, scene.keep(name), {0ms, 0});
       } else if (what == "redriven") {
-        scene.run(&Store::bury, {scene.id(name)}, "why", false);
-        CHECK(scene.run(&Store::redrive, {scene.id(name)}, 3) == "S");
+        scene.run(&Moves::bury, {scene.id(name)}, "why", false);
+        CHECK(scene.run(&Moves::redrive, {scene.id(name)}, 3) == "S");
       } else {
-        scene.run(&Store::cancel, scene.keep(name));
+        scene.run(&Moves::cancel, scene.keep(name));
         CHECK((what == "sent"
-                   ? scene.run(&Store::send, {{scene.keep(name), "x"}}, {{0ms, 0}, 3, 0ms, false})
-                   : scene.run(&Store::restore, {{scene.keep(name), false, 0, 3, 0, 0ms, "", "x", ""}})) == "1");
+                   ? scene.run(&Moves::send, {{scene.keep(name), "x"}}, {{0ms, 0}, 3, 0ms, false})
+                   : scene.run(&Moves::restore, {{scene.keep(name), false, 0, 3, 0, 0ms, "", "x", ""}})) == "1");
       }
       CHECK(oldest_ready(scene).has_value() == (name == "b"));  // another message does not change the probe
     }
@@ -251,15 +251,15 @@ TEST_CASE("probe: ids that are no UUIDs, and due times of any size, are tolerate
       Scene scene(Scene::Setup::without_lists());
       scene.cmd({"ZADD", scene.keys().pending, due, id});
       const std::string noted = id.size() == 36 ? id.c_str() + std::string(" 0") : "";  // Lua's %s ends at a zero
-      scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+      scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)});
       CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 1);
       CHECK(probe(scene) == noted);
       CHECK_NOTHROW(oldest_ready(scene));
       CHECK(take(scene, 1).popped == 1);
       scene.cmd({"ZADD", scene.keys().pending, due, id});
-      CHECK_NOTHROW(scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min));
+      CHECK_NOTHROW(scene.run(&Moves::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min));
       scene.cmd({"ZADD", scene.keys().pending, due, id});
-      scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 0}, 5min);  // moves it to ready
+      scene.run(&Moves::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 0}, 5min);  // moves it to ready
       CHECK(probe(scene) == noted);
     }
   }
@@ -269,7 +269,7 @@ TEST_CASE("probe: a take from retry alone leaves it; an id that is no UUID does 
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c");
   note(scene, "gone");
-  CHECK(scene.run(&Store::ready2unack, {1, 1, 1}, 5min).from_retry == 1);
+  CHECK(scene.run(&Moves::ready2unack, {1, 1, 1}, 5min).from_retry == 1);
   CHECK(probe_id(scene) == scene.id("gone"));
   scene.cmd({"LPUSH", scene.keys().ready, "x"});
   note(scene, "a");
@@ -281,12 +281,12 @@ TEST_CASE("probe: stats of a wrong type stops no move, and there is no probe") {
   Scene scene(Scene::Setup::without_lists());
   scene.cmd({"DEL", scene.keys().stats});
   scene.cmd({"SET", scene.keys().stats, "x"});
-  scene.run(&Store::send, {{scene.keep("a"), "x"}}, {{0ms, 0}, 3, 0ms, true});
-  scene.run(&Store::send, {{scene.keep("b"), "x"}, {scene.keep("c"), "x"}}, {{0ms, 0}, 3, 0ms, true});
+  scene.run(&Moves::send, {{scene.keep("a"), "x"}}, {{0ms, 0}, 3, 0ms, true});
+  scene.run(&Moves::send, {{scene.keep("b"), "x"}, {scene.keep("c"), "x"}}, {{0ms, 0}, 3, 0ms, true});
   CHECK_FALSE(oldest_ready(scene));
   CHECK(take(scene, 2).messages.size() == 2);
   scene.put(At::pending, "d", {-1min});
-  scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+  scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)});
   CHECK(take(scene, 2).messages.size() == 2);
 }
 

@@ -17,7 +17,7 @@ TEST_CASE("pending2ready: due messages move to ready, in the order of their due 
   Scene scene;
   scene.put(At::pending, "a", {-1min}).put(At::pending, "b", {-3min}).put(At::pending, "c", {-2min});
   scene.put(At::pending, "later", {1min});
-  const Promoted promoted = scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+  const Promoted promoted = scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)});
   CHECK(promoted.moved == 3);
   CHECK(promoted.ids.empty());
   CHECK(scene.changes() == "pending -a -b -c; ready [a c b .r2 .r1]; ");
@@ -30,7 +30,7 @@ TEST_CASE("pending2ready: messages with equal due times are delivered in the ord
     scene.put(At::pending, name);
     scene.cmd({"ZADD", scene.keys().pending, "XX", std::to_string(due / 1000), scene.id(name)});
   }
-  const Promoted promoted = scene.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
+  const Promoted promoted = scene.run(&Moves::pending2ready, true, {"me", std::chrono::seconds(1)});
   CHECK(promoted.ids == scene.ids({"a", "b", "c", "d"}));
   CHECK(scene.changes() == "pending -a -b -c -d; ready [d c b a .r2 .r1]; ");
 }
@@ -38,14 +38,14 @@ TEST_CASE("pending2ready: messages with equal due times are delivered in the ord
 TEST_CASE("pending2ready: returns the time until the next message is due, and nothing when none is pending") {
   Scene scene;
   const std::int64_t first = scene.score_us(scene.keys().pending, ".p1");
-  Promoted promoted = scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+  Promoted promoted = scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)});
   CHECK(promoted.moved == 0);
   REQUIRE(promoted.next);
   CHECK(promoted.next->count() <= first - scene.before_us());
   CHECK(promoted.next->count() >= first - scene.after_us());
   CHECK(scene.changes().empty());
   scene.cmd({"DEL", scene.keys().pending});
-  promoted = scene.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
+  promoted = scene.run(&Moves::pending2ready, true, {"me", std::chrono::seconds(1)});
   CHECK(promoted.moved == 0);
   CHECK_FALSE(promoted.next);
   CHECK(scene.changes().empty());
@@ -96,7 +96,7 @@ TEST_CASE("pending2ready: one call moves at most 200: of 0, 1, 199, 200 and 201 
     CAPTURE(due);
     Scene scene;
     scene.put_many(At::pending, "m", static_cast<int>(due), {-5min});
-    const Promoted promoted = scene.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
+    const Promoted promoted = scene.run(&Moves::pending2ready, true, {"me", std::chrono::seconds(1)});
     const std::size_t expected = std::min<std::size_t>(due, 200);
     CHECK(promoted.moved == expected);
     CHECK(promoted.ids == scene.many("m", static_cast<int>(expected)));
@@ -112,9 +112,9 @@ TEST_CASE("pending2ready: an id that is already in ready may be there twice") {
   Scene scene;
   scene.put(At::pending, "a", {-1min});
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
-  CHECK(scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)}).moved == 1);
+  CHECK(scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)}).moved == 1);
   CHECK(scene.changes() == "pending -a; ready [a a .r2 .r1]; ");
-  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 0, 0}, 5min);
   CHECK(taken.popped == 4);
   CHECK(taken.messages.size() == 3);
 }
@@ -122,8 +122,8 @@ TEST_CASE("pending2ready: an id that is already in ready may be there twice") {
 TEST_CASE("pending2ready: an id without a count is not delivered, and goes to garbage") {
   Scene scene;
   scene.cmd({"ZADD", scene.keys().pending, "1", "foreign id"});
-  CHECK(scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)}).moved == 1);
-  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  CHECK(scene.run(&Moves::pending2ready, false, {"me", std::chrono::seconds(1)}).moved == 1);
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 0, 0}, 5min);
   CHECK(taken.popped == 3);
   CHECK(taken.messages.size() == 2);
   CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, "foreign id"}) == 1);

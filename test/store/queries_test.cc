@@ -234,8 +234,8 @@ TEST_CASE("find: returns the state of a message, in every state, and its metadat
 TEST_CASE("find: an id that cancel or reschedule left in a list has its true state") {
   Scene scene;
   scene.put(At::ready, "a").put(At::ready, "b");
-  scene.run(&Store::cancel, scene.id("a"));
-  scene.run(&Store::reschedule, scene.id("b"), {5min, 0});
+  scene.run(&Moves::cancel, scene.id("a"));
+  scene.run(&Moves::reschedule, scene.id("b"), {5min, 0});
   CHECK(run_query(scene, &find, scene.id("a")).state == "unknown");
   CHECK(run_query(scene, &find, scene.id("b")).state == "pending");
 }

@@ -194,7 +194,7 @@ TEST_CASE("scripts: a server that has not loaded a script gets its body within t
     return scene.cmd({"SCRIPT", "EXISTS", std::string(script.sha1)}).strings().at(0) == "1";
   };
   flush();
-  CHECK(scene.run(&Store::cancel, scene.id(".p1")) == "pending");
+  CHECK(scene.run(&Moves::cancel, scene.id(".p1")) == "pending");
   CHECK(scene.changes() == "msg -.p1; pending -.p1; retry:cnt -.p1; stats cancelled+1; ");
   CHECK(known(scripts::cancel));
   CHECK_FALSE(known(scripts::ack));
@@ -206,12 +206,12 @@ TEST_CASE("scripts: a pipeline sends again only scripts that are not loaded, and
   CHECK(scene.cmd({"SCRIPT", "FLUSH"}) == "OK");
   scene.cmd({"SCRIPT", "LOAD", std::string(scripts::reschedule.body)});
   redis::Pipeline pipeline(scene.connection());
-  const Store& store = scene.store();
-  const auto first = store.cancel(pipeline, scene.id(".p1"));
+  const Moves& moves = scene.moves();
+  const auto first = moves.cancel(pipeline, scene.id(".p1"));
   pipeline.command("INCR").key(scene.keys().base + ":counter");
-  const auto moved = store.reschedule(pipeline, scene.id(".p2"), {5min, 0});
-  const auto second = store.cancel(pipeline, scene.id("dead"));
-  const auto third = store.cancel(pipeline, scene.id(".p1"));
+  const auto moved = moves.reschedule(pipeline, scene.id(".p2"), {5min, 0});
+  const auto second = moves.cancel(pipeline, scene.id("dead"));
+  const auto third = moves.cancel(pipeline, scene.id(".p1"));
   const auto found = find(pipeline, scene.keys(), scene.id("held"));
   pipeline.command("INCR").key(scene.keys().base + ":counter");
   pipeline.run();

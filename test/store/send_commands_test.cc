@@ -67,12 +67,12 @@ TEST_CASE("send_one: it runs these commands and no others, and has six keys, or 
     Scene::Setup setup;
     setup.lists = one.lists;
     setup.recorded = false;
-    Scene(setup).run(&Store::send, {{test::kId, "x"}}, one.terms);  // loads it
+    Scene(setup).run(&Moves::send, {{test::kId, "x"}}, one.terms);  // loads it
     Scene scene(setup);
     scene.cmd({"CONFIG", "SET", "slowlog-log-slower-than", "0"});
     scene.cmd({"SLOWLOG", "RESET"});
     scene.cmd({"CONFIG", "RESETSTAT"});
-    CHECK(scene.run(&Store::send, {{scene.keep("a"), "new", one.headers}}, one.terms) == "1");
+    CHECK(scene.run(&Moves::send, {{scene.keep("a"), "new", one.headers}}, one.terms) == "1");
     CHECK(commands_run(scene) == one.commands);
     CHECK(keys_of_last_script(scene) == one.keys);
     scene.cmd({"CONFIG", "SET", "slowlog-log-slower-than", "10000"});

@@ -52,7 +52,7 @@ TEST_CASE("send: a delayed message goes to pending, due that long after the time
     Scene scene;
     auto terms = in(5min, 7);
     terms.fresh = is_fresh;
-    CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "world"}}, terms) == "11");
+    CHECK(scene.run(&Moves::send, {{scene.id("a"), "hello"}, {scene.id("b"), "world"}}, terms) == "11");
     CHECK(scene.changes() == std::string("msg +a=hello +b=world; ") + (is_fresh ? "" : "attempts +a=0 +b=0; ") +
                                  "pending +a@now+5m +b@now+5m; retry:cnt +a=7 +b=7; stats sent+2; ");
   }
@@ -63,7 +63,7 @@ TEST_CASE("send: messages due now go straight to ready, behind those there, in t
     Scene scene;
     auto terms = in(0ms, 0);
     terms.fresh = is_fresh;
-    CHECK(scene.run(&Store::send, {{scene.id("b"), "1"}, {scene.id("a"), "2"}}, terms) == "11");
+    CHECK(scene.run(&Moves::send, {{scene.id("b"), "1"}, {scene.id("a"), "2"}}, terms) == "11");
     CHECK(scene.changes() == std::string("msg +a=2 +b=1; ") + (is_fresh ? "" : "attempts +a=0 +b=0; ") +
                                  "ready [a b .r2 .r1]; retry:cnt +a=0 +b=0; stats sent+2; ");
   }
@@ -71,11 +71,11 @@ TEST_CASE("send: messages due now go straight to ready, behind those there, in t
 
 TEST_CASE("send: an absolute time is the due time to the millisecond; a past one is due now") {
   Scene scene;
-  CHECK(scene.run(&Store::send, messages({scene.id("a")}), at(scene.start_ms() + 300'000)) == "1");
+  CHECK(scene.run(&Moves::send, messages({scene.id("a")}), at(scene.start_ms() + 300'000)) == "1");
   CHECK(scene.changes() == "msg +a=new; attempts +a=0; pending +a@start+5m; retry:cnt +a=3; stats sent+1; ");
-  CHECK(scene.run(&Store::send, messages({scene.id("b")}), at(scene.start_ms() - 1)) == "1");
+  CHECK(scene.run(&Moves::send, messages({scene.id("b")}), at(scene.start_ms() - 1)) == "1");
   CHECK(scene.changes() == "msg +b=new; attempts +b=0; ready [b .r2 .r1]; retry:cnt +b=3; stats sent+1; ");
-  CHECK(scene.run(&Store::send, messages({scene.id("c")}), at(0)) == "1");
+  CHECK(scene.run(&Moves::send, messages({scene.id("c")}), at(0)) == "1");
   CHECK(scene.changes() == "msg +c=new; attempts +c=0; ready [c b .r2 .r1]; retry:cnt +c=3; stats sent+1; ");
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("send: the TTL counts from the due time") {
   } const cases[] = {{in(5min, 3, 10min), 15min}, {in(0ms, 3, 10min), 10min}, {fresh(in(5min, 3, 1ms)), 5min + 1ms}};
   for (const auto& one : cases) {
     Scene scene;
-    CHECK(scene.run(&Store::send, messages({scene.id("a"), scene.id("b")}), one.terms) == "11");
+    CHECK(scene.run(&Moves::send, messages({scene.id("a"), scene.id("b")}), one.terms) == "11");
     for (const char* name : {"a", "b"}) {
       CHECK(scene.ttl_ms(name) <= one.life.count() + 1);
       CHECK(scene.ttl_ms(name) >= one.life.count() - 60'000);
@@ -206,10 +206,10 @@ TEST_CASE("send: the TTL counts from a due time in the past, too; without a TTL 
   Scene scene;
   SendTerms terms = at(scene.start_ms() - 300'000);
   terms.ttl = 10min;
-  CHECK(scene.run(&Store::send, messages({scene.id("a")}), terms) == "1");
+  CHECK(scene.run(&Moves::send, messages({scene.id("a")}), terms) == "1");
   CHECK(scene.ttl_ms("a") <= 300'000);
   CHECK(scene.ttl_ms("a") > 240'000);
-  CHECK(scene.run(&Store::send, messages({scene.id("b")}), in(5min)) == "1");
+  CHECK(scene.run(&Moves::send, messages({scene.id("b")}), in(5min)) == "1");
   CHECK(scene.ttl_ms("b") == -1);
 }
 
@@ -221,10 +221,10 @@ TEST_CASE("send: one script stores 1, 199 or 200 messages, with and without look
       const auto ids = scene.many("m", static_cast<int>(count));
       SendTerms terms = in(5min);
       terms.fresh = is_fresh;
-      CHECK(scene.run(&Store::send, messages(ids), terms) == std::string(count, '1'));
+      CHECK(scene.run(&Moves::send, messages(ids), terms) == std::string(count, '1'));
       CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == count + 2);
       for (const auto& id : ids) CHECK(scene.cmd({"GET", scene.keys().bodies + id}) == "new");
-      CHECK(scene.run(&Store::send, messages(ids), in(5min)) == std::string(count, '0'));
+      CHECK(scene.run(&Moves::send, messages(ids), in(5min)) == std::string(count, '0'));
       CHECK(scene.changes().empty());
     }
   }
@@ -235,7 +235,7 @@ TEST_CASE("send: one script stores 1, 199 or 200 messages, with and without look
 
 Scene::Setup staging() {
   Scene::Setup setup;
-  setup.store.staged_bytes = 0;
+  setup.moves.staged_bytes = 0;
   return setup;
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("send staged: stores what a send through the script stores, and leaves
       Scene scene(stages ? staging() : Scene::Setup());
       const std::string command = terms.fresh ? "cmdstat_msetnx" : "cmdstat_rename";
       const std::string before = test::info("commandstats", command);
-      CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), ""}}, terms) == "11");
+      CHECK(scene.run(&Moves::send, {{scene.id("a"), "hello"}, {scene.id("b"), ""}}, terms) == "11");
       CHECK((test::info("commandstats", command) != before) == stages);
       changes[stages ? 1 : 0] = scene.changes();
       for (const char* name : {"a", "b"}) {
@@ -266,7 +266,7 @@ TEST_CASE("send staged: stores what a send through the script stores, and leaves
         CHECK((terms.ttl > 0ms ? left > 600'000 : left == -1));
       }
       CHECK(staged(scene) == 0);
-      CHECK(scene.run(&Store::send, {{scene.id("a"), "other"}, {scene.id("b"), ""}}, in(5min)) == "00");
+      CHECK(scene.run(&Moves::send, {{scene.id("a"), "other"}, {scene.id("b"), ""}}, in(5min)) == "00");
       CHECK(scene.changes().empty());
       CHECK(staged(scene) == 0);
     }
@@ -279,7 +279,7 @@ TEST_CASE("send staged: of several ids live messages are not changed, in any sta
   Scene scene(staging());
   scene.put(At::pending, "o1").put(At::ready, "o2").put(At::retry, "o3").put(At::held, "o4").put(At::dead, "o5");
   scene.put(At::cancelled, "c").put(At::garbage, "g");
-  CHECK(scene.run(&Store::send, messages(scene.ids({"o1", "new", "o2", "o3", "o4", "o5", "c", "g", "new"})),
+  CHECK(scene.run(&Moves::send, messages(scene.ids({"o1", "new", "o2", "o3", "o4", "o5", "c", "g", "new"})),
                   in(5min)) == "010000C10");
   CHECK(staged(scene) == 0);
   CHECK(scene.lost().empty());
@@ -292,27 +292,27 @@ TEST_CASE("send: from kStagedBytes on, on average, payloads are staged; of new i
   const auto calls = [](const std::string& command) { return test::info("commandstats", "cmdstat_" + command); };
   const std::string before = calls("rename");
   const std::string by_send_new = calls("msetnx");
-  CHECK(scene.run(&Store::send, {{scene.id("a"), small}}, fresh(in(5min))) == "1");
-  CHECK(scene.run(&Store::send, {{scene.id("g"), "x"}, {scene.id("h"), "y"}}, fresh(in(5min))) == "11");
+  CHECK(scene.run(&Moves::send, {{scene.id("a"), small}}, fresh(in(5min))) == "1");
+  CHECK(scene.run(&Moves::send, {{scene.id("g"), "x"}, {scene.id("h"), "y"}}, fresh(in(5min))) == "11");
   CHECK(calls("msetnx") == by_send_new);
-  CHECK(scene.run(&Store::send, {{scene.id("i"), small}, {scene.id("j"), "x"}}, fresh(in(5min))) == "11");
+  CHECK(scene.run(&Moves::send, {{scene.id("i"), small}, {scene.id("j"), "x"}}, fresh(in(5min))) == "11");
   const std::string two = calls("msetnx");
   CHECK(two != by_send_new);
-  CHECK(scene.run(&Store::send, {{scene.id("b"), small}, {scene.id("c"), large}}, in(5min)) == "11");
+  CHECK(scene.run(&Moves::send, {{scene.id("b"), small}, {scene.id("c"), large}}, in(5min)) == "11");
   CHECK(calls("rename") == before);
-  CHECK(scene.run(&Store::send, {{scene.id("d"), large}}, fresh(in(5min))) == "1");
+  CHECK(scene.run(&Moves::send, {{scene.id("d"), large}}, fresh(in(5min))) == "1");
   CHECK(calls("msetnx") != two);
-  CHECK(scene.run(&Store::send, {{scene.id("k"), large}}, in(5min)) == "1");
+  CHECK(scene.run(&Moves::send, {{scene.id("k"), large}}, in(5min)) == "1");
   const std::string one = calls("rename");
   CHECK(one != before);
-  CHECK(scene.run(&Store::send, {{scene.id("e"), large}, {scene.id("f"), large}}, in(5min)) == "11");
+  CHECK(scene.run(&Moves::send, {{scene.id("e"), large}, {scene.id("f"), large}}, in(5min)) == "11");
   CHECK(calls("rename") != one);
 }
 
 TEST_CASE("send staged: a script that the server has not loaded takes the payloads all the same") {
   Scene scene(staging());
   scene.cmd({"SCRIPT", "FLUSH"});
-  CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "world"}}, fresh(in(5min))) == "11");
+  CHECK(scene.run(&Moves::send, {{scene.id("a"), "hello"}, {scene.id("b"), "world"}}, fresh(in(5min))) == "11");
   CHECK(scene.changes() == "msg +a=hello +b=world; pending +a@now+5m +b@now+5m; retry:cnt +a=3 +b=3; stats sent+2; ");
   CHECK(staged(scene) == 0);
 }
@@ -343,14 +343,14 @@ TEST_CASE("send staged: if a permission is missing, send throws and stores no bo
   for (const std::string command : {"set", "rename", "persist", "evalsha", "lpush"}) {
     CAPTURE(command);
     Scene scene(staging_without(command));
-    const std::string text = test::refusal([&] { scene.run(&Store::send, {{scene.id("a"), "hello"}}, in(0ms)); });
+    const std::string text = test::refusal([&] { scene.run(&Moves::send, {{scene.id("a"), "hello"}}, in(0ms)); });
     CHECK_MESSAGE(text.find("see \"The smallest ACL rule\"") != std::string::npos, text);
     CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id("a")}) == 0);
     for (const std::string& key : scene.cmd({"KEYS", scene.keys().staged + "*"}).strings()) {
       CHECK(!(scene.cmd({"PTTL", key}) == -1));
     }
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
-    CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}}, in(0ms)) == "1");
+    CHECK(scene.run(&Moves::send, {{scene.id("a"), "hello"}}, in(0ms)) == "1");
   }
   test::redis().cmd({"ACL", "DELUSER", "limited"});
 }
@@ -360,7 +360,7 @@ TEST_CASE("send_new: if a permission is missing, send throws and stores no messa
     CAPTURE(command);
     Scene scene(staging_without(command));
     const auto send = [&] {
-      return scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, fresh(in(0ms, 3, 1h)));
+      return scene.run(&Moves::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, fresh(in(0ms, 3, 1h)));
     };
     if (command == "multi") {
       CHECK(send() == "11");
@@ -374,7 +374,7 @@ TEST_CASE("send_new: if a permission is missing, send throws and stores no messa
       CHECK(scene.cmd({"HEXISTS", scene.keys().count, scene.id(name)}) == 0);
     }
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
-    CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, in(0ms)) == "11");
+    CHECK(scene.run(&Moves::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, in(0ms)) == "11");
   }
   test::redis().cmd({"ACL", "DELUSER", "limited"});
 }
@@ -394,7 +394,7 @@ TEST_CASE("send_new: stores nothing if its MSETNX has stored nothing") {
 
 TEST_CASE("send_new: leaves no token") {
   Scene scene(staging());
-  CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, fresh(in(0ms))) == "11");
+  CHECK(scene.run(&Moves::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, fresh(in(0ms))) == "11");
   CHECK(staged(scene) == 0);
 }
 
@@ -409,7 +409,7 @@ TEST_CASE("send_new: a call that arrives late, after a repeated send, changes no
       std::vector<NewMessage> late{{scene.keep("a"), "late"}, {scene.keep("b"), "late"}};
       if (!is_first) std::swap(late[0], late[1]);
       const auto before = scene.state();
-      const std::string text = test::refusal([&] { scene.run(&Store::send, late, fresh(in(5min, 3, 2h))); });
+      const std::string text = test::refusal([&] { scene.run(&Moves::send, late, fresh(in(5min, 3, 2h))); });
       CHECK_MESSAGE(text.find("the payloads are not stored: MSETNX was refused") != std::string::npos, text);
       CHECK((scene.state() == before));
       CHECK(scene.ttl_ms("a") <= life);
@@ -427,7 +427,7 @@ TEST_CASE("send_new: a late call that fails changes no body of a message, in any
     scene.cmd({"SET", scene.keys().ready, "in the way"});
     const std::int64_t life = scene.ttl_ms("a");
     const std::string text = test::refusal([&] {
-      scene.run(&Store::send, {{scene.id("a"), "late"}, {scene.id("b"), "late"}}, fresh(in(5min)));
+      scene.run(&Moves::send, {{scene.id("a"), "late"}, {scene.id("b"), "late"}}, fresh(in(5min)));
     });
     CHECK_MESSAGE(text.find("WRONGTYPE") != std::string::npos, text);
     CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("a")}) == "payload");
@@ -441,7 +441,7 @@ TEST_CASE("send: of several ids live messages are not changed, in any state, and
   Scene scene;
   scene.put(At::pending, "o1").put(At::ready, "o2").put(At::retry, "o3").put(At::held, "o4").put(At::dead, "o5");
   scene.put(At::garbage, "g");
-  CHECK(scene.run(&Store::send, messages(scene.ids({"o1", "a", "o2", "o3", "g", "o4", "o5", "b"})), in(5min)) ==
+  CHECK(scene.run(&Moves::send, messages(scene.ids({"o1", "a", "o2", "o3", "g", "o4", "o5", "b"})), in(5min)) ==
         "01001001");
   CHECK(scene.changes() ==
         "msg +a=new +b=new g=new; attempts +a=0 +b=0 +g=0; garbage -g; pending +a@now+5m +b@now+5m +g@now+5m; "
@@ -451,7 +451,7 @@ TEST_CASE("send: of several ids live messages are not changed, in any state, and
 TEST_CASE("send: an id twice in one send makes one message, the first") {
   Scene scene;
   const auto a = scene.id("a");
-  CHECK(scene.run(&Store::send, {{a, "first"}, {a, "second"}, {scene.id("b"), "third"}, {a, "fourth"}}, in(0ms)) ==
+  CHECK(scene.run(&Moves::send, {{a, "first"}, {a, "second"}, {scene.id("b"), "third"}, {a, "fourth"}}, in(0ms)) ==
         "1010");
   CHECK(scene.changes() ==
         "msg +a=first +b=third; attempts +a=0 +b=0; ready [b a .r2 .r1]; retry:cnt +a=3 +b=3; stats sent+2; ");
@@ -460,7 +460,7 @@ TEST_CASE("send: an id twice in one send makes one message, the first") {
 TEST_CASE("send: an id in garbage leaves it and is a new message, without the metadata of the old one") {
   Scene scene;
   scene.put(At::garbage, "a", {0ms, "", "3 1700000000123457", "too bad", 1h});
-  CHECK(scene.run(&Store::send, messages({scene.id("a")}), in(5min)) == "1");
+  CHECK(scene.run(&Moves::send, messages({scene.id("a")}), in(5min)) == "1");
   CHECK(scene.changes() ==
         "msg a=new; attempts a=0; garbage -a; pending +a@now+5m; reason -a; retry:cnt +a=3; stats sent+1; ");
 }
@@ -471,7 +471,7 @@ TEST_CASE("send: removes what is left of an earlier message whose body has expir
     Scene scene;
     scene.put(at, "a", {10min, "3", "2 1700000000123457", "too bad"});
     scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
-    CHECK(scene.run(&Store::send, messages({scene.id("a")}), in(5min, 9)) == "1");
+    CHECK(scene.run(&Moves::send, messages({scene.id("a")}), in(5min, 9)) == "1");
     const bool counted = at != At::cancelled && at != At::dead && at != At::garbage;
     const bool held = at == At::held || at == At::held_by_go || at == At::backing_off || at == At::cancelled;
     CHECK(scene.changes() == std::string("msg +a=new; attempts a=0; ") + (at == At::dead ? "dead -a; " : "") +
@@ -491,10 +491,10 @@ TEST_CASE("send: payloads come back byte for byte: every value, none at all, a m
   std::vector<NewMessage> all;
   const auto ids = scene.many("m", static_cast<int>(payloads.size()));
   for (std::size_t i = 0; i < ids.size(); ++i) all.push_back({ids[i], payloads[i]});
-  CHECK(scene.run(&Store::send, all, in(5min)) == "11111");
+  CHECK(scene.run(&Moves::send, all, in(5min)) == "11111");
   auto wanted = ids;
   wanted.push_back(scene.id("none"));
-  const auto bodies = scene.run(&Store::bodies, wanted);
+  const auto bodies = scene.run(&Moves::bodies, wanted);
   REQUIRE(bodies.size() == 6);
   for (std::size_t i = 0; i < ids.size(); ++i) CHECK((bodies[i] == payloads[i]));
   CHECK_FALSE(bodies[5]);
@@ -506,14 +506,14 @@ TEST_CASE("send: bodies and keys follow the prefix, the hash tag and bodies_unde
   const KeyOptions options[] = {{"my", false, false}, {"my", true, false}, {"my", true, true}};
   const char* const bodies[] = {"my:q-keys:msg:", "{my:q-keys}:msg:", "{dp:q-keys}:msg:"};
   for (int i = 0; i < 3; ++i) {
-    const Store store(make_keys("q-keys", options[i]));
+    const Moves moves(make_keys("q-keys", options[i]));
     redis::Pipeline pipeline(scene.connection());
-    const auto sent = store.send(pipeline, messages({scene.id("a")}), in(5min));
+    const auto sent = moves.send(pipeline, messages({scene.id("a")}), in(5min));
     pipeline.run();
     CHECK(sent.get() == "1");
     CHECK(scene.cmd({"GET", bodies[i] + scene.id("a")}) == "new");
-    CHECK(scene.cmd({"ZCARD", store.keys().pending}) == 1);
-    scene.cmd({"DEL", bodies[i] + scene.id("a"), store.keys().pending, store.keys().count, store.keys().stats});
+    CHECK(scene.cmd({"ZCARD", moves.keys().pending}) == 1);
+    scene.cmd({"DEL", bodies[i] + scene.id("a"), moves.keys().pending, moves.keys().count, moves.keys().stats});
   }
 }
 

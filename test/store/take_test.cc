@@ -33,7 +33,7 @@ test::Reply take_at(Scene& scene, std::int64_t now_us, std::int64_t lease_us) {
 TEST_CASE("ready2unack: leases messages, in the order in which they became ready, and counts them") {
   Scene scene;
   scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
-  const Taken taken = scene.run(&Store::ready2unack, {4, 0, 0}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {4, 0, 0}, 5min);
   CHECK(describe(scene, taken, {"a", "b", "c", ".r1", ".r2"}) == ".r1:1 .r2:1 a:1 b:1");
   CHECK(taken.popped == 4);
   CHECK(taken.from_retry == 0);
@@ -43,7 +43,7 @@ TEST_CASE("ready2unack: leases messages, in the order in which they became ready
 
 TEST_CASE("ready2unack: the lease end is the same in the answer and in unack, and counts from the time of Redis") {
   Scene scene;
-  const Taken taken = scene.run(&Store::ready2unack, {2, 0, 0}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {2, 0, 0}, 5min);
   CHECK(scene.score_us(scene.keys().unack, ".r1") == taken.lease_us);
   CHECK(scene.score_us(scene.keys().unack, ".r2") == taken.lease_us);
   CHECK(taken.now_us >= scene.before_us());
@@ -121,13 +121,13 @@ TEST_CASE("ready2unack: many lease ends that another program has put side by sid
 
 TEST_CASE("ready2unack: with nothing to take changes nothing, and returns how many wait in retry") {
   Scene scene(Scene::Setup::without_lists());
-  Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+  Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
   CHECK(taken.popped == 0);
   CHECK(taken.messages.empty());
   CHECK(taken.retry_left == 0);
   CHECK(scene.changes().empty());
   scene.put(At::retry, "a").put(At::retry, "b");
-  taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
+  taken = scene.run(&Moves::ready2unack, {200, 25, 0}, 5min);
   CHECK(taken.popped == 0);
   CHECK(taken.retry_left == 2);
   CHECK(scene.changes().empty());
@@ -138,7 +138,7 @@ TEST_CASE("ready2unack: takes at most the requested number of 0, 1, 199, 200, an
     CAPTURE(places);
     Scene scene(Scene::Setup::without_lists());
     scene.put_many(At::ready, "m", 201);
-    const Taken taken = scene.run(&Store::ready2unack, {places, 25, 0}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {places, 25, 0}, 5min);
     const std::size_t expected = std::min<std::size_t>(places, 200);
     CHECK(taken.popped == expected);
     REQUIRE(taken.messages.size() == expected);
@@ -152,7 +152,7 @@ TEST_CASE("ready2unack: a redelivery is numbered after the entry in attempts, an
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::retry, "a").put(At::retry, "b", {10min, "3", "7 1700000000123457"}).put(At::retry, "c");
   scene.cmd({"HDEL", scene.keys().attempts, scene.id("c")});  // a Go worker put it there
-  const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
   CHECK(describe(scene, taken, {"a", "b", "c"}) == "a:2 b:8 c:2");
   CHECK(taken.from_retry == 3);
   CHECK(taken.retry_left == 0);
@@ -166,7 +166,7 @@ TEST_CASE("ready2unack: messages that a Go worker put into retry are redeliverie
     scene.put(At::retry, "a");
     scene.cmd({"HDEL", scene.keys().attempts, scene.id("a")});
     if (!alone) scene.put(At::ready, "b");
-    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
     CHECK(describe(scene, taken, {"a", "b"}) == (alone ? "a:2" : "b:1 a:2"));
   }
 }
@@ -174,7 +174,7 @@ TEST_CASE("ready2unack: messages that a Go worker put into retry are redeliverie
 TEST_CASE("ready2unack: a redelivered message in ready is a redelivery, too, after the first deliveries") {
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::ready, "old", {10min, "3", "2"}).put(At::ready, "new");
-  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 0, 0}, 5min);
   CHECK(describe(scene, taken, {"old", "new"}) == "new:1 old:3");
   CHECK(scene.changes() == "attempts old=3; ready []; stats delivered+2; unack +new@lease+5m +old@lease+5m; ");
 }
@@ -197,7 +197,7 @@ TEST_CASE("ready2unack: ready comes first, but retry has its share; either list 
     CAPTURE(one.retry);
     Scene scene(Scene::Setup::without_lists());
     scene.put_many(At::ready, "n", one.ready).put_many(At::retry, "o", one.retry);
-    const Taken taken = scene.run(&Store::ready2unack, {one.total, one.share, one.retry_max}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {one.total, one.share, one.retry_max}, 5min);
     CHECK(taken.popped == one.from_ready + one.from_retry);
     CHECK(taken.from_retry == one.from_retry);
     CHECK(taken.retry_left == static_cast<std::size_t>(one.retry) - one.from_retry);
@@ -215,7 +215,7 @@ TEST_CASE("ready2unack: ready comes first, but retry has its share; either list 
 TEST_CASE("ready2unack: takes nothing while the queue is paused") {
   Scene scene;
   scene.cmd({"SET", scene.keys().paused, ""});
-  const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
   CHECK(taken.popped == 0);
   CHECK(taken.messages.empty());
   CHECK(taken.retry_left == 0);  // else a worker would be kept free for them
@@ -240,7 +240,7 @@ TEST_CASE("possible poison: the last lease ran out, without a nack, and it was a
       Scene scene(Scene::Setup::without_lists());
       scene.put(At::retry, "x", {10min, "3", note});
       if (note.empty()) scene.cmd({"DEL", scene.keys().attempts});
-      const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, allowed, 0}, 5min);
+      const Taken taken = scene.run(&Moves::ready2unack, {8, 1, 8, allowed, 0}, 5min);
       const bool left = is_poison && allowed == 0;
       CHECK(taken.messages.size() == (left ? 0 : 1));
       CHECK(taken.popped == (left ? 0 : 1));
@@ -276,7 +276,7 @@ TEST_CASE("possible poison: poison_max are taken, in order, and poison_skip more
     for (const char* name : {"s1", "n1", "s2", "s3", "n2", "s4", "n3"}) {
       scene.put(At::retry, name, {10min, "3", name[0] == 's' ? "1 1700000000123457" : "1 1700000000123000"});
     }
-    const Taken taken = scene.run(&Store::ready2unack, {9, 1, one.retry_max, one.poison_max, one.poison_skip}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {9, 1, one.retry_max, one.poison_max, one.poison_skip}, 5min);
     CHECK(describe(scene, taken, {"new", "s1", "n1", "s2", "s3", "n2", "s4", "n3"}) == one.messages);
     CHECK(taken.further_poison == one.further_poison);
     CHECK(taken.popped == taken.messages.size());
@@ -296,15 +296,15 @@ TEST_CASE("possible poison: poison_max are taken, in order, and poison_skip more
 TEST_CASE("possible poison: new messages take the free places, and skipping has a limit") {
   Scene scene(Scene::Setup::without_lists());
   scene.put_many(At::ready, "n", 20).put_many(At::retry, "s", 250).put(At::retry, "old", {10min, "3", "2"});
-  Taken taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 0}, 5min);
+  Taken taken = scene.run(&Moves::ready2unack, {10, 5, 8, 0, 0}, 5min);
   CHECK(taken.popped == 10);
   CHECK(taken.from_retry == 0);
-  taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 150}, 5min);
+  taken = scene.run(&Moves::ready2unack, {10, 5, 8, 0, 150}, 5min);
   CHECK(taken.popped == 10);
   CHECK(taken.from_retry == 0);
   CHECK(taken.further_poison == 151);
   CHECK(taken.retry_left == 251);
-  taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 100}, 5min);
+  taken = scene.run(&Moves::ready2unack, {10, 5, 8, 0, 100}, 5min);
   CHECK(taken.popped == 1);
   CHECK(taken.further_poison == 101);  // one of them was skipped before
   CHECK(describe(scene, taken, {"old"}) == "old:3");
@@ -317,7 +317,7 @@ TEST_CASE("possible poison: new messages take the free places, and skipping has 
 TEST_CASE("possible poison: skipping changes the order of retry, and nothing else") {
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::retry, "a").put(At::retry, "b").put(At::retry, "c");
-  const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, 0, 2}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {8, 1, 8, 0, 2}, 5min);
   CHECK(taken.popped == 0);
   CHECK(taken.further_poison == 3);
   CHECK(scene.changes() == "retry [b a c]; ");
@@ -332,7 +332,7 @@ TEST_CASE("lists are hints: an id that is also in a zset leaves the list and sta
       scene.put(at, "x").put(list, "y");
       const auto& key = list == At::ready ? scene.keys().ready : scene.keys().retry;
       scene.cmd({"RPUSH", key, scene.id("x")});
-      const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+      const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
       CHECK(taken.popped == 2);
       CHECK(describe(scene, taken, {"x", "y"}) == (list == At::ready ? "y:1" : "y:2"));
       CHECK(scene.changes() == std::string(list == At::ready ? "ready []; " : "attempts y=2; retry []; ") +
@@ -347,7 +347,7 @@ TEST_CASE("lists are hints: an id without a count that is in no zset goes to gar
     Scene scene(Scene::Setup::without_lists());
     scene.put(list, "x", {10min, "3", "2", "note"});
     scene.cmd({"HDEL", scene.keys().count, scene.id("x")});
-    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
     CHECK(taken.popped == 1);
     CHECK(taken.messages.empty());
     CHECK(scene.changes() == std::string("garbage +x; ") + (list == At::ready ? "ready []; " : "retry []; "));
@@ -358,12 +358,12 @@ TEST_CASE("lists are hints: an id twice in a list, or in both, is delivered once
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c");
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a"), scene.id("a"), scene.id("c")});
-  Taken taken = scene.run(&Store::ready2unack, {4, 1, 4}, 5min);
+  Taken taken = scene.run(&Moves::ready2unack, {4, 1, 4}, 5min);
   CHECK(taken.popped == 4);
   CHECK(describe(scene, taken, {"a", "b", "c"}) == "a:1 b:1 c:2");
   CHECK(scene.changes() ==
         "attempts c=2; ready [c a]; retry []; stats delivered+3; unack +a@lease+5m +b@lease+5m +c@lease+5m; ");
-  taken = scene.run(&Store::ready2unack, {4, 1, 4}, 5min);
+  taken = scene.run(&Moves::ready2unack, {4, 1, 4}, 5min);
   CHECK(taken.popped == 2);
   CHECK(taken.messages.empty());
   CHECK(scene.changes() == "ready []; ");
@@ -374,11 +374,11 @@ TEST_CASE("lists are hints: a full batch of hints is reported, so that the calle
   Scene scene(Scene::Setup::without_lists());
   for (const auto& id : scene.many("h", 200)) scene.cmd({"LPUSH", scene.keys().ready, id});
   scene.put(At::ready, "x");
-  Taken taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
+  Taken taken = scene.run(&Moves::ready2unack, {200, 25, 0}, 5min);
   CHECK(taken.popped == 200);
   CHECK(taken.messages.empty());
   CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 202);
-  taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
+  taken = scene.run(&Moves::ready2unack, {200, 25, 0}, 5min);
   CHECK(describe(scene, taken, {"x"}) == "x:1");
 }
 
@@ -395,7 +395,7 @@ TEST_CASE("lists are hints: foreign ids do not prevent deliveries") {
       scene.cmd({"LPUSH", list == At::ready ? scene.keys().ready : scene.keys().retry, one});
     }
     scene.put(list, "x");
-    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
     CHECK(taken.popped == 7);
     CHECK(describe(scene, taken, {"x"}) == (list == At::ready ? "x:1" : "x:2"));
     for (const auto& one : foreign) CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, one}) == 1);
@@ -410,7 +410,7 @@ TEST_CASE("ready2unack: a foreign id with a retry count is counted and finished,
     scene.cmd({"LPUSH", key, "hello"});
     scene.cmd({"HSET", scene.keys().count, "hello", "3"});
     scene.put(list, "x");
-    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
     CHECK(describe(scene, taken, {"x"}) == (list == At::ready ? "x:1" : "x:2"));
     CHECK(taken.foreign == 1);
     CHECK(taken.foreign_id == "hello");
@@ -425,7 +425,7 @@ TEST_CASE("ready2unack: attempts that are no number do not strand a message") {
     Scene scene(Scene::Setup::without_lists());
     scene.put(At::ready, "x").put(At::retry, "y");
     for (const char* name : {"x", "y"}) scene.cmd({"HSET", scene.keys().attempts, scene.id(name), note});
-    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
     CHECK(taken.popped == 2);
     REQUIRE(taken.messages.size() == 2);
     for (const auto& [id, number] : taken.messages) CHECK(number >= 1);
@@ -437,11 +437,11 @@ TEST_CASE("ready2unack: attempts that are no number do not strand a message") {
 TEST_CASE("ready2unack: ids that cancel and reschedule left in the lists deliver nothing, and nothing early") {
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c").put(At::retry, "d").put(At::ready, "e");
-  CHECK(scene.run(&Store::cancel, scene.id("a")) == "ready");
-  CHECK(scene.run(&Store::reschedule, scene.id("b"), {5min, 0}) == "moved");
-  CHECK(scene.run(&Store::cancel, scene.id("c")) == "retry");
-  CHECK(scene.run(&Store::reschedule, scene.id("d"), {5min, 0}) == "moved");
-  const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+  CHECK(scene.run(&Moves::cancel, scene.id("a")) == "ready");
+  CHECK(scene.run(&Moves::reschedule, scene.id("b"), {5min, 0}) == "moved");
+  CHECK(scene.run(&Moves::cancel, scene.id("c")) == "retry");
+  CHECK(scene.run(&Moves::reschedule, scene.id("d"), {5min, 0}) == "moved");
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
   CHECK(taken.popped == 5);
   CHECK(describe(scene, taken, {"a", "b", "c", "d", "e"}) == "e:1");
   CHECK(scene.changes() == "garbage +a +c; ready []; retry []; stats delivered+1; unack +e@lease+5m; ");
@@ -466,7 +466,7 @@ TEST_CASE("ready2unack: a lease too long for microsecond steps is refused, and n
 TEST_CASE("bodies: come in the order of the ids; a missing body is unset, not empty") {
   Scene scene;
   scene.put(At::held, "a", {10min, "3", "", "", 0ms, "one"}).put(At::held, "b", {10min, "3", "", "", 0ms, ""});
-  const auto bodies = scene.run(&Store::bodies, scene.ids({"b", "none", "a", "b"}));
+  const auto bodies = scene.run(&Moves::bodies, scene.ids({"b", "none", "a", "b"}));
   REQUIRE(bodies.size() == 4);
   CHECK((bodies[0] == ""));
   CHECK_FALSE(bodies[1]);
@@ -483,15 +483,15 @@ TEST_CASE("old entries: the first delivery of a message that was created again i
     Scene scene(quiet);
     scene.put(At::retry, "x", {-1min});
     if (how == std::string("redrive")) {
-      scene.run(&Store::bury, scene.ids({"x"}), "why", false);
-      CHECK(scene.run(&Store::redrive, scene.ids({"x"}), 3) == "S");
+      scene.run(&Moves::bury, scene.ids({"x"}), "why", false);
+      CHECK(scene.run(&Moves::redrive, scene.ids({"x"}), 3) == "S");
     } else {
-      scene.run(&Store::cancel, scene.id("x"));
-      if (how == std::string("send")) scene.run(&Store::send, {{scene.id("x"), "new"}}, {{0ms, 0}});
+      scene.run(&Moves::cancel, scene.id("x"));
+      if (how == std::string("send")) scene.run(&Moves::send, {{scene.id("x"), "new"}}, {{0ms, 0}});
       if (how == std::string("restore"))
-        scene.run(&Store::restore, {{scene.keep("x"), false, 0, 3, 0, 0ms, "", "new"}});
+        scene.run(&Moves::restore, {{scene.keep("x"), false, 0, 3, 0, 0ms, "", "new"}});
     }
-    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200}, 5min);
     REQUIRE(taken.messages.size() == 1);
     CHECK(taken.messages[0] == std::pair(scene.id("x"), 1));
   }
@@ -504,12 +504,12 @@ TEST_CASE("old entries: an id that waits in retry is not taken through an entry 
   scene.put(At::retry, "x", {-1min});
   scene.cmd({"RPUSH", scene.keys().ready, scene.id("x")});
   scene.cmd({"DEL", scene.keys().retry});
-  Taken taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
+  Taken taken = scene.run(&Moves::ready2unack, {200, 25, 0}, 5min);
   CHECK(taken.messages.empty());
   CHECK(taken.popped == 1);
   CHECK(taken.retry_left == 1);
   CHECK(scene.changes() == "ready []; retry [x]; ");
-  taken = scene.run(&Store::ready2unack, {200, 25, 1}, 5min);
+  taken = scene.run(&Moves::ready2unack, {200, 25, 1}, 5min);
   CHECK(taken.messages.size() == 1);
 }
 
@@ -522,7 +522,7 @@ TEST_CASE("old entries: an id in ready that is also pending or dead does not go 
     scene.cmd({"HSET", scene.keys().count, scene.id("x"), "3"});
     scene.cmd({"RPUSH", scene.keys().ready, scene.id("x")});
     scene.changes();
-    CHECK(scene.run(&Store::ready2unack, {200, 25, 200}, 5min).popped == 1);
+    CHECK(scene.run(&Moves::ready2unack, {200, 25, 200}, 5min).popped == 1);
     CHECK(scene.changes() == "ready []; ");
   }
 }
@@ -532,10 +532,10 @@ TEST_CASE("old entries: dead and held ids in retry do not count as possible pois
   quiet.lists = false;
   Scene scene(quiet);
   for (const char* name : {"d1", "d2", "held"}) scene.put(At::retry, name, {-1min});
-  scene.run(&Store::bury, scene.ids({"d1", "d2"}), "why", false);
+  scene.run(&Moves::bury, scene.ids({"d1", "d2"}), "why", false);
   scene.cmd({"ZADD", scene.keys().unack, "9999999999", scene.id("held")});
   scene.put(At::retry, "alive", {-1min});
-  const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200, 1, 0}, 5min);
+  const Taken taken = scene.run(&Moves::ready2unack, {200, 25, 200, 1, 0}, 5min);
   REQUIRE(taken.messages.size() == 1);
   CHECK(taken.messages[0].first == scene.id("alive"));
   CHECK(taken.possible_poison == scene.ids({"alive"}));

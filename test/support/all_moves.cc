@@ -3,7 +3,7 @@
 namespace test {
 
 using namespace std::chrono_literals;
-using delayqueue::store::Store;
+using delayqueue::store::Moves;
 
 namespace {
 
@@ -66,200 +66,200 @@ const std::vector<AnyMove>& all_moves() {
   static const std::vector<AnyMove> moves = {
       {"send",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{5min, 0}});
+         s.run(&Moves::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{5min, 0}});
        }},
       {"send now",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{0ms, 0}, 3, 1h});
+         s.run(&Moves::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{0ms, 0}, 3, 1h});
        }},
       {"send of a finished one with a count",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{0ms, 0}, 3, 1h});
+         s.run(&Moves::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{0ms, 0}, 3, 1h});
        },
        [](Scene& s) {
          s.cmd({"HSET", s.keys().count, s.id("garb"), "7"});
        }},
       {"send fresh",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}, {s.id("none2"), body}}, {{5min, 0}, 3, 0ms, s.is_first()});
+         s.run(&Moves::send, {{s.id("none"), body}, {s.id("none2"), body}}, {{5min, 0}, 3, 0ms, s.is_first()});
        }},
       {"send_one",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}}, {{5min, 0}, 3, 1h, s.is_first()});
+         s.run(&Moves::send, {{s.id("none"), body}}, {{5min, 0}, 3, 1h, s.is_first()});
        }},
       {"send_one now",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}}, {{0ms, 0}, 3, 0ms, s.is_first()});
+         s.run(&Moves::send, {{s.id("none"), body}}, {{0ms, 0}, 3, 0ms, s.is_first()});
        }},
       {"send staged",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), large}, {s.id("garb"), large}}, {{5min, 0}, 3, 1h});
+         s.run(&Moves::send, {{s.id("none"), large}, {s.id("garb"), large}}, {{5min, 0}, 3, 1h});
        }},
       {"send_new",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), large}}, {{5min, 0}, 3, 1h, s.is_first()});
+         s.run(&Moves::send, {{s.id("none"), large}}, {{5min, 0}, 3, 1h, s.is_first()});
        }},
       {"send_new now",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), large}, {s.id("none2"), body}}, {{0ms, 0}, 3, 0ms, s.is_first()});
+         s.run(&Moves::send, {{s.id("none"), large}, {s.id("none2"), body}}, {{0ms, 0}, 3, 0ms, s.is_first()});
        }},
       {"send_new with headers",
        [](Scene& s) {
-         s.run(&Store::send, {{s.keep("none"), large}, {s.keep("none2"), body, kHeaders}},
+         s.run(&Moves::send, {{s.keep("none"), large}, {s.keep("none2"), body, kHeaders}},
                {{5min, 0}, 3, 1h, s.is_first()});
        }},
       {"send with headers",
        [](Scene& s) {
-         s.run(&Store::send, {{s.keep("none"), body, kHeaders}, {s.keep("garb"), body}}, {{5min, 0}});
+         s.run(&Moves::send, {{s.keep("none"), body, kHeaders}, {s.keep("garb"), body}}, {{5min, 0}});
        },
        add_headers},
       {"send staged with headers",
        [](Scene& s) {
-         s.run(&Store::send, {{s.keep("none"), large}, {s.keep("garb"), large, kHeaders}}, {{5min, 0}, 3, 1h});
+         s.run(&Moves::send, {{s.keep("none"), large}, {s.keep("garb"), large, kHeaders}}, {{5min, 0}, 3, 1h});
        }},
       {"send_one with headers",
        [](Scene& s) {
-         s.run(&Store::send, {{s.keep("none"), body, kHeaders}}, {{5min, 0}, 3, 1h, s.is_first()});
+         s.run(&Moves::send, {{s.keep("none"), body, kHeaders}}, {{5min, 0}, 3, 1h, s.is_first()});
        }},
       {"pending2ready",
        [](Scene& s) {
-         s.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
+         s.run(&Moves::pending2ready, true, {"me", std::chrono::seconds(1)});
        }},
       {"ready2unack",
        [](Scene& s) {
-         s.run(&Store::ready2unack, {200, 25, 200}, 1min);
+         s.run(&Moves::ready2unack, {200, 25, 200}, 1min);
        }},
       {"ready2unack with headers",
        [](Scene& s) {
-         s.run(&Store::ready2unack, {200, 25, 200}, 1min);
+         s.run(&Moves::ready2unack, {200, 25, 200}, 1min);
        },
        add_headers},
       {"ready2unack one possible poison message",
        [](Scene& s) {
-         s.run(&Store::ready2unack, {200, 25, 200, 1, 200}, 1min);
+         s.run(&Moves::ready2unack, {200, 25, 200, 1, 200}, 1min);
        }},
       {"pending2unack",
        [](Scene& s) {
-         s.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 7}, 1min);
+         s.run(&Moves::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 7}, 1min);
        },
        make_lists_pending},
       {"pending2unack behind others",
        [](Scene& s) {
-         s.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 7}, 1min);
+         s.run(&Moves::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 7}, 1min);
        }},
       {"ack",
        [](Scene& s) {
-         s.run(&Store::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
+         s.run(&Moves::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
        }},
-      {"ack one", [](Scene& s) { s.run(&Store::ack, {s.receipt("held")}); }},
-      {"ack one with headers", [](Scene& s) { s.run(&Store::ack, {s.receipt("held")}); }, add_headers},
+      {"ack one", [](Scene& s) { s.run(&Moves::ack, {s.receipt("held")}); }},
+      {"ack one with headers", [](Scene& s) { s.run(&Moves::ack, {s.receipt("held")}); }, add_headers},
       {"ack with headers",
        [](Scene& s) {
-         s.run(&Store::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
+         s.run(&Moves::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
        },
        add_headers},
       {"ack late",
        [](Scene& s) {
-         s.run(&Store::ack, {s.last_receipt("retry"), s.last_receipt("dead")});
+         s.run(&Moves::ack, {s.last_receipt("retry"), s.last_receipt("dead")});
        }},
       {"expire",
        [](Scene& s) {
-         s.run(&Store::expire, {s.receipt("held"), s.receipt("cancel")});
+         s.run(&Moves::expire, {s.receipt("held"), s.receipt("cancel")});
        }},
       {"nack",
        [](Scene& s) {
-         s.run(&Store::nack,
+         s.run(&Moves::nack,
                {{s.receipt("held"), 1min, "a"}, {s.receipt("last"), 1min, "b"}, {s.receipt("cancel"), {}, ""}});
        }},
       {"renew",
        [](Scene& s) {
-         s.run(&Store::renew, {s.receipt("held"), s.receipt("over")}, s.now_us() / 1000 * 1000 + 600'000'001);
+         s.run(&Moves::renew, {s.receipt("held"), s.receipt("over")}, s.now_us() / 1000 * 1000 + 600'000'001);
        }},
       {"release",
        [](Scene& s) {
-         s.run(&Store::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 0ms);
+         s.run(&Moves::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 0ms);
        }},
       {"snooze",
        [](Scene& s) {
-         s.run(&Store::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 5min);
+         s.run(&Moves::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 5min);
        }},
       {"release waiting",
        [](Scene& s) {
-         s.run(&Store::release_waiting, s.ids({"later", "back", "held", "dead"}), true);
+         s.run(&Moves::release_waiting, s.ids({"later", "back", "held", "dead"}), true);
        }},
-      {"unack2retry", [](Scene& s) { s.run(&Store::unack2retry, false); }},
+      {"unack2retry", [](Scene& s) { s.run(&Moves::unack2retry, false); }},
       {"persist",
        [](Scene& s) {
-         s.run(&Store::persist, s.ids({"dead", "retry"}));
+         s.run(&Moves::persist, s.ids({"dead", "retry"}));
        }},
       {"gc",
        [](Scene& s) {
-         s.run(&Store::gc, s.ids({"garb", "ready"}));
+         s.run(&Moves::gc, s.ids({"garb", "ready"}));
        }},
       {"gc with headers",
        [](Scene& s) {
-         s.run(&Store::gc, s.ids({"garb", "ready"}));
+         s.run(&Moves::gc, s.ids({"garb", "ready"}));
        },
        add_headers},
       {"delete_orphaned_metadata with headers",
        [](Scene& s) {
-         s.run(&Store::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
+         s.run(&Moves::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
        },
        add_headers},
       {"delete_orphaned_metadata",
        [](Scene& s) {
-         s.run(&Store::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
+         s.run(&Moves::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
        }},
-      {"cancel pending", [](Scene& s) { s.run(&Store::cancel, s.id("later")); }},
-      {"cancel with headers", [](Scene& s) { s.run(&Store::cancel, s.id("later")); }, add_headers},
-      {"cancel ready", [](Scene& s) { s.run(&Store::cancel, s.id("ready")); }},
-      {"cancel backing off", [](Scene& s) { s.run(&Store::cancel, s.id("back")); }},
-      {"cancel held", [](Scene& s) { s.run(&Store::cancel, s.id("held")); }},
-      {"cancel dead", [](Scene& s) { s.run(&Store::cancel, s.id("dead")); }},
+      {"cancel pending", [](Scene& s) { s.run(&Moves::cancel, s.id("later")); }},
+      {"cancel with headers", [](Scene& s) { s.run(&Moves::cancel, s.id("later")); }, add_headers},
+      {"cancel ready", [](Scene& s) { s.run(&Moves::cancel, s.id("ready")); }},
+      {"cancel backing off", [](Scene& s) { s.run(&Moves::cancel, s.id("back")); }},
+      {"cancel held", [](Scene& s) { s.run(&Moves::cancel, s.id("held")); }},
+      {"cancel dead", [](Scene& s) { s.run(&Moves::cancel, s.id("dead")); }},
       {"reschedule pending",
        [](Scene& s) {
-         s.run(&Store::reschedule, s.id("later"), {20min, 0});
+         s.run(&Moves::reschedule, s.id("later"), {20min, 0});
        }},
       {"reschedule to now",
        [](Scene& s) {
-         s.run(&Store::reschedule, s.id("later"), {0ms, 0});
+         s.run(&Moves::reschedule, s.id("later"), {0ms, 0});
        }},
       {"reschedule retry",
        [](Scene& s) {
-         s.run(&Store::reschedule, s.id("retry"), {20min, 0});
+         s.run(&Moves::reschedule, s.id("retry"), {20min, 0});
        }},
       {"reschedule backing off",
        [](Scene& s) {
-         s.run(&Store::reschedule, s.id("back"), {0ms, 0});
+         s.run(&Moves::reschedule, s.id("back"), {0ms, 0});
        }},
       {"redrive",
        [](Scene& s) {
-         s.run(&Store::redrive, s.ids({"dead", "none"}), 3);
+         s.run(&Moves::redrive, s.ids({"dead", "none"}), 3);
        }},
       {"restore",
        [](Scene& s) {
-         s.run(&Store::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", body},
+         s.run(&Moves::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", body},
                                  {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
        }},
       {"restore staged",
        [](Scene& s) {
-         s.run(&Store::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", large},
+         s.run(&Moves::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", large},
                                  {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", large}});
        }},
       {"restore dead",
        [](Scene& s) {
-         s.run(&Store::restore, {{s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
+         s.run(&Moves::restore, {{s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
        }},
       {"restore with headers",
        [](Scene& s) {
-         s.run(&Store::restore, {{s.keep("none"), false, 0, 3, 2, 1h, "why", body, kHeaders},
+         s.run(&Moves::restore, {{s.keep("none"), false, 0, 3, 2, 1h, "why", body, kHeaders},
                                  {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
        },
        add_headers},
       {"restore replacing",
        [](Scene& s) {
          const std::int64_t later = s.start_ms() * 1000 + 300'000'000;
-         s.run(&Store::restore, {{s.keep("later"), false, later, 3, 2, 1h, "why", body, kHeaders, true},
+         s.run(&Moves::restore, {{s.keep("later"), false, later, 3, 2, 1h, "why", body, kHeaders, true},
                                  {s.keep("back"), false, later, 3, 2, 0ms, "why", body, kHeaders, true},
                                  {s.keep("ready"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body, "", true},
                                  {s.keep("dead"), false, 0, 3, 2, 0ms, "why", body, "", true},
@@ -268,44 +268,44 @@ const std::vector<AnyMove>& all_moves() {
        add_headers},
       {"restore replacing staged",
        [](Scene& s) {
-         s.run(&Store::restore, {{s.keep("later"), false, 0, 3, 2, 1h, "why", large, "", true},
+         s.run(&Moves::restore, {{s.keep("later"), false, 0, 3, 2, 1h, "why", large, "", true},
                                  {s.keep("dead"), false, 0, 3, 2, 0ms, "why", large, "", true},
                                  {s.keep("held"), false, 0, 3, 2, 0ms, "why", large, "", true}});
        }},
       {"bury",
        [](Scene& s) {
-         s.run(&Store::bury, s.ids({"later", "ready", "ready2", "retry", "held", "back", "dead", "cancel"}), "why",
+         s.run(&Moves::bury, s.ids({"later", "ready", "ready2", "retry", "held", "back", "dead", "cancel"}), "why",
                false);
        }},
       {"bury held",
        [](Scene& s) {
-         s.run(&Store::bury, s.ids({"held", "go", "overl"}), "why", true);
+         s.run(&Moves::bury, s.ids({"held", "go", "overl"}), "why", true);
        }},
       {"extend",
        [](Scene& s) {
-         s.run(&Store::extend, s.ids({"back", "go", "overl"}), 5min, true);
+         s.run(&Moves::extend, s.ids({"back", "go", "overl"}), 5min, true);
        }},
       {"purge_ids dead",
        [](Scene& s) {
-         s.run(&Store::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
+         s.run(&Moves::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
        }},
       {"purge_ids with headers",
        [](Scene& s) {
-         s.run(&Store::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
+         s.run(&Moves::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
        },
        add_headers},
       {"purge_ids pending",
        [](Scene& s) {
-         s.run(&Store::purge_ids, s.keys().pending, s.ids({"dead", "later"}));
+         s.run(&Moves::purge_ids, s.keys().pending, s.ids({"dead", "later"}));
        }},
       {"purge_ids ready",
        [](Scene& s) {
-         s.run(&Store::purge_ids, s.keys().ready, s.ids({"ready", "dead"}));
+         s.run(&Moves::purge_ids, s.keys().ready, s.ids({"ready", "dead"}));
        }},
-      {"purge pending", [](Scene& s) { s.run(&Store::purge_zset, s.keys().pending, 1, std::nullopt, 0); }},
-      {"purge dead", [](Scene& s) { s.run(&Store::purge_zset, s.keys().dead, 200, 1min, 0); }},
-      {"purge ready", [](Scene& s) { s.run(&Store::purge_list, s.keys().ready, 3); }},
-      {"purge retry", [](Scene& s) { s.run(&Store::purge_list, s.keys().retry, 3); }},
+      {"purge pending", [](Scene& s) { s.run(&Moves::purge_zset, s.keys().pending, 1, std::nullopt, 0); }},
+      {"purge dead", [](Scene& s) { s.run(&Moves::purge_zset, s.keys().dead, 200, 1min, 0); }},
+      {"purge ready", [](Scene& s) { s.run(&Moves::purge_list, s.keys().ready, 3); }},
+      {"purge retry", [](Scene& s) { s.run(&Moves::purge_list, s.keys().retry, 3); }},
   };
   return moves;
 }

@@ -47,8 +47,8 @@ Play::Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const 
       options_(options),
       connection_(connection),
       only_(partition_for(seed)),
-      store_(prepared_keys(queue_, only_), {options.keep_dead, 0, seed % 3 == 0 ? 0 : delayqueue::store::kStagedBytes}),
-      searching_(store_.keys(), {options.keep_dead, kSearchLists}),
+      moves_(prepared_keys(queue_, only_), {options.keep_dead, 0, seed % 3 == 0 ? 0 : delayqueue::store::kStagedBytes}),
+      searching_(moves_.keys(), {options.keep_dead, kSearchLists}),
       consumers_(kConsumers) {
   read_state("queue " + queue_ + (only_ ? ", partition " + std::to_string(*only_) : ""));
 }
@@ -326,12 +326,12 @@ void Play::draw_go_interference() {
   if (random_.one_in(2)) {
     if (dump_.pending.count(id) > 0) return;
     const std::int64_t end = (now_.to / 1'000'000 + 15) * 1'000'000;
-    test::redis().cmd({"ZADD", store_.keys().unack, std::to_string(end / 1'000'000), id});
+    test::redis().cmd({"ZADD", moves_.keys().unack, std::to_string(end / 1'000'000), id});
     lives_.leased_by_go(id);
     read_state("late nack of a Go worker: " + id.substr(0, 8));
   } else {
     if (dump_.pending.count(id) + dump_.unack.count(id) + dump_.dead.count(id) == 0) return;
-    test::redis().cmd({"SADD", store_.keys().garbage, id});
+    test::redis().cmd({"SADD", moves_.keys().garbage, id});
     const bool stays = dump_.dead.count(id) > 0 && random_.one_in(2);
     if (stays) lives_.finished_by_go(id);
     read_state("garbage, and in a zset: " + id.substr(0, 8));
@@ -345,7 +345,7 @@ void Play::lose_a_body() {
   for (const std::string& id : draw_ids(1)) {
     const auto body = dump_.bodies.find(id);
     if (body == dump_.bodies.end() || !body->second.expires_us || dump_.dead.count(id) > 0) continue;
-    test::redis().cmd({"DEL", store_.keys().bodies + id});
+    test::redis().cmd({"DEL", moves_.keys().bodies + id});
     lives_.lost_body(id);
     read_state("TTL ends: " + id.substr(0, 8));
   }
@@ -392,7 +392,7 @@ void Play::drain() {
   }
   if (!dump_.only_stats()) throw Mismatch("left over at the end: " + dump_.left_over());
   lives_.check_all_over();
-  test::redis().cmd({"DEL", store_.keys().stats});
+  test::redis().cmd({"DEL", moves_.keys().stats});
 }
 
 }  // namespace test::model

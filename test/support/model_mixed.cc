@@ -27,8 +27,8 @@ Mixed::Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std:
       admin_(test::server().url(), queue_, {{}, {}, partition_for(seed)}),
       random_(seed),
       connection_(connection),
-      store_(prepared_keys(queue_, partition_for(seed)), {true, search_lists}),
-      go_(store_.keys()) {
+      moves_(prepared_keys(queue_, partition_for(seed)), {true, search_lists}),
+      go_(moves_.keys()) {
   read_state();
 }
 
@@ -69,7 +69,7 @@ auto Mixed::ask(Add add) {
 
 void Mixed::read_state() {
   Pipeline pipeline(connection_);
-  add_dump(pipeline, store_.keys().base);
+  add_dump(pipeline, moves_.keys().base);
   pipeline.run();
   dump_ = read_dump(pipeline.reply(0));
   for (const auto& [id, message] : messages_) {
@@ -105,7 +105,7 @@ void Mixed::we_send() {
   terms.retries = static_cast<int>(random_.below(4));
   const std::string headers = headers_of(payload);
   const std::string answer = ask([&](Pipeline& pipeline) {
-    return store_.send(pipeline, {{id, payload, headers}}, terms);
+    return moves_.send(pipeline, {{id, payload, headers}}, terms);
   });
   log_.push_back("send " + id.substr(0, 8) + " in " + std::to_string(terms.due.delay->count()) + " -> " + answer);
   if (answer == "1" && messages_[id].alive) throw Mismatch(id + ": made twice");
@@ -128,7 +128,7 @@ void Mixed::go_send() {
 void Mixed::pending2ready() {
   const bool go = random_.one_in(2);
   go ? go_.pending2ready() : void(ask([&](Pipeline& pipeline) {
-    return store_.pending2ready(pipeline, false, {"me", std::chrono::seconds(1)});
+    return moves_.pending2ready(pipeline, false, {"me", std::chrono::seconds(1)});
   }));
   log_.push_back(go ? "Go: pending2ready" : "pending2ready");
 }
@@ -138,7 +138,7 @@ void Mixed::pending2unack() {
   const std::size_t moved = random_.one_in(2) ? total : delayqueue::store::kBatch;
   const milliseconds lease(random_.of({10, 60}) * 1000);
   const auto both = ask([&](Pipeline& pipeline) {
-    return store_.pending2unack(pipeline, false, {"me", std::chrono::seconds(1)}, {moved, total}, lease);
+    return moves_.pending2unack(pipeline, false, {"me", std::chrono::seconds(1)}, {moved, total}, lease);
   });
   log_.push_back("pending2unack");
   if (both.taken) hold(*both.taken);
@@ -146,7 +146,7 @@ void Mixed::pending2unack() {
 
 void Mixed::take(const delayqueue::store::TakeLimits& limits) {
   hold(ask([&](Pipeline& pipeline) {
-    return store_.ready2unack(pipeline, limits, milliseconds(random_.of({10, 60}) * 1000));
+    return moves_.ready2unack(pipeline, limits, milliseconds(random_.of({10, 60}) * 1000));
   }));
 }
 
@@ -172,7 +172,7 @@ void Mixed::go_take() {
 }
 
 void Mixed::remove(const std::vector<Hold>& holds) {
-  const std::string answer = ask([&](Pipeline& pipeline) { return store_.ack(pipeline, receipts(holds)); });
+  const std::string answer = ask([&](Pipeline& pipeline) { return moves_.ack(pipeline, receipts(holds)); });
   for (std::size_t i = 0; i < holds.size(); ++i) {
     log_.push_back("ack " + holds[i].id.substr(0, 8) + " -> " + answer[i]);
     if (answer[i] == 'S') over(holds[i].id, "done");
@@ -186,17 +186,17 @@ void Mixed::we_settle() {
   const auto delay = milliseconds(random_.of({0, 10, 60}) * 1000);
   switch (random_.below(6)) {
     case 0:
-      ask([&](Pipeline& pipeline) { return store_.nack(pipeline, {{receipt, delay, "no luck"}}); });
+      ask([&](Pipeline& pipeline) { return moves_.nack(pipeline, {{receipt, delay, "no luck"}}); });
       return log_.push_back("nack " + hold.id.substr(0, 8));
     case 1:
-      ask([&](Pipeline& pipeline) { return store_.nack(pipeline, {{receipt, std::nullopt, "no use"}}); });
+      ask([&](Pipeline& pipeline) { return moves_.nack(pipeline, {{receipt, std::nullopt, "no use"}}); });
       return log_.push_back("reject " + hold.id.substr(0, 8));
     case 2:
-      ask([&](Pipeline& pipeline) { return store_.release(pipeline, {receipt}, delay); });
+      ask([&](Pipeline& pipeline) { return moves_.release(pipeline, {receipt}, delay); });
       return log_.push_back("release " + hold.id.substr(0, 8));
     case 3: {
       const std::int64_t end = (dump_.now_us + 30'000'000) / 1000 * 1000 + 1;
-      const auto renewed = ask([&](Pipeline& pipeline) { return store_.renew(pipeline, {receipt}, end); });
+      const auto renewed = ask([&](Pipeline& pipeline) { return moves_.renew(pipeline, {receipt}, end); });
       if (renewed.outcomes == "N") holds_.push_back({hold.id, end});
       return log_.push_back("renew " + hold.id.substr(0, 8) + " -> " + renewed.outcomes);
     }
@@ -224,11 +224,11 @@ void Mixed::go_settle() {
 }
 
 void Mixed::we_reclaim() {
-  const auto reclaimed = ask([&](Pipeline& pipeline) { return store_.unack2retry(pipeline); });
+  const auto reclaimed = ask([&](Pipeline& pipeline) { return moves_.unack2retry(pipeline); });
   log_.push_back("unack2retry -> retry" + joined(reclaimed.retried) + ", dead letters" +
                  joined(reclaimed.dead_lettered));
   if (reclaimed.dead_lettered.empty()) return;
-  ask([&](Pipeline& pipeline) { return store_.persist(pipeline, reclaimed.dead_lettered); });
+  ask([&](Pipeline& pipeline) { return moves_.persist(pipeline, reclaimed.dead_lettered); });
 }
 
 void Mixed::go_reclaim() {
@@ -239,7 +239,7 @@ void Mixed::go_reclaim() {
 
 void Mixed::gc(const Ids& ids) {
   if (ids.empty()) return;
-  const std::size_t deleted = ask([&](Pipeline& pipeline) { return store_.gc(pipeline, ids); });
+  const std::size_t deleted = ask([&](Pipeline& pipeline) { return moves_.gc(pipeline, ids); });
   log_.push_back("gc" + joined(ids) + " -> " + std::to_string(deleted));
 }
 
@@ -249,7 +249,7 @@ void Mixed::delete_orphaned_metadata() {
     const Ids more = names(*hash);
     ids.insert(ids.end(), more.begin(), more.end());
   }
-  if (!ids.empty()) ask([&](Pipeline& pipeline) { return store_.delete_orphaned_metadata(pipeline, ids); });
+  if (!ids.empty()) ask([&](Pipeline& pipeline) { return moves_.delete_orphaned_metadata(pipeline, ids); });
 }
 
 void Mixed::we_collect_garbage() {
@@ -280,7 +280,7 @@ void Mixed::go_intercepts() {
 }
 
 void Mixed::cancel(const std::string& id) {
-  const std::string was = ask([&](Pipeline& pipeline) { return store_.cancel(pipeline, id); });
+  const std::string was = ask([&](Pipeline& pipeline) { return moves_.cancel(pipeline, id); });
   const bool placed = dump_.pending.count(id) + dump_.unack.count(id) + dump_.dead.count(id) > 0;
   if (was != "unknown" && !placed && dump_.count.count(id) == 0) throw Mismatch(id + ": cancelled, and it was nowhere");
   if (was != "unknown") over(id, "cancelled");
@@ -288,10 +288,10 @@ void Mixed::cancel(const std::string& id) {
 }
 
 void Mixed::purge(bool list, bool first) {
-  const auto& keys = store_.keys();
+  const auto& keys = moves_.keys();
   const std::string& state = list ? (first ? keys.ready : keys.retry) : first ? keys.pending : keys.dead;
   const auto purged = ask([&](Pipeline& pipeline) {
-    return list ? store_.purge_list(pipeline, state, 1) : store_.purge_zset(pipeline, state, 1, std::nullopt, 0);
+    return list ? moves_.purge_list(pipeline, state, 1) : moves_.purge_zset(pipeline, state, 1, std::nullopt, 0);
   });
   for (const std::string& id : purged.garbage) over(id, "purged");
   log_.push_back("purge " + state + " ->" + joined(purged.garbage));
@@ -305,14 +305,14 @@ void Mixed::we_manage() {
     case 0:
       return cancel(id);
     case 1: {
-      const std::string answer = ask([&](Pipeline& pipeline) { return store_.reschedule(pipeline, id, {delay, 0}); });
+      const std::string answer = ask([&](Pipeline& pipeline) { return moves_.reschedule(pipeline, id, {delay, 0}); });
       log_.push_back("reschedule " + id.substr(0, 8) + " in " + std::to_string(delay.count()) + " -> " + answer);
       return check_promise(id, answer == "moved");
     }
     case 2: {
       if (dump_.dead.empty()) return;
       const std::string dead = names(dump_.dead)[random_.below(dump_.dead.size())];
-      const std::string answer = ask([&](Pipeline& pipeline) { return store_.redrive(pipeline, {dead}, 1); });
+      const std::string answer = ask([&](Pipeline& pipeline) { return moves_.redrive(pipeline, {dead}, 1); });
       if (answer == "S") messages_[dead].alive = true;
       return log_.push_back("redrive " + dead.substr(0, 8) + " -> " + answer);
     }
@@ -321,7 +321,7 @@ void Mixed::we_manage() {
       return;
     default: {
       const std::string answer =
-          ask([&](Pipeline& pipeline) { return store_.release_waiting(pipeline, {id}, delay.count() > 0); });
+          ask([&](Pipeline& pipeline) { return moves_.release_waiting(pipeline, {id}, delay.count() > 0); });
       log_.push_back("release " + id.substr(0, 8) + " -> " + answer);
       return check_promise(id, answer == "S");
     }
@@ -342,7 +342,7 @@ void Mixed::check_repairs() {
   options.recheck_after = milliseconds(0);
   options.sample = 1000;
   const auto report = admin_.check(options);
-  test::redis().cmd({"DEL", store_.keys().wake});
+  test::redis().cmd({"DEL", moves_.keys().wake});
   for (const auto& finding : report.findings) {
     const std::string what = finding.id + ": " + to_string(finding.problem) + ", " + finding.description;
     log_.push_back("check " + what);
@@ -357,7 +357,7 @@ void Mixed::check_repairs() {
 
 void Mixed::rewind() {
   const milliseconds by(random_.of({10, 10, 20, 60}) * 1000);
-  test::rewind(store_.keys().base, by);
+  test::rewind(moves_.keys().base, by);
   for (Hold& hold : holds_) hold.end -= by.count() * 1000;
   log_.push_back("rewind " + std::to_string(by.count()));
 }
@@ -366,15 +366,15 @@ void Mixed::rewind() {
 // garbage.
 void Mixed::place_orphans() {
   for (const auto& [id, body] : dump_.bodies) {
-    if (messages_[id].end == "intercepted by Go") test::redis().cmd({"LPUSH", store_.keys().ready, id});
+    if (messages_[id].end == "intercepted by Go") test::redis().cmd({"LPUSH", moves_.keys().ready, id});
   }
 }
 
 void Mixed::finish_round() {
-  test::rewind(store_.keys().base, milliseconds(3'600'000));
+  test::rewind(moves_.keys().base, milliseconds(3'600'000));
   holds_.clear();
   we_reclaim();
-  ask([&](Pipeline& pipeline) { return store_.pending2ready(pipeline, false, {"me", std::chrono::seconds(1)}); });
+  ask([&](Pipeline& pipeline) { return moves_.pending2ready(pipeline, false, {"me", std::chrono::seconds(1)}); });
   take({200, 1, 200});
   if (!holds_.empty()) remove(holds_);
   read_state();
@@ -385,7 +385,7 @@ void Mixed::finish_round() {
 
 void Mixed::drain() {
   for (const std::string& id : names(dump_.dead)) {
-    ask([&](Pipeline& pipeline) { return store_.redrive(pipeline, {id}, 0); });
+    ask([&](Pipeline& pipeline) { return moves_.redrive(pipeline, {id}, 0); });
   }
   for (int round = 0; round < 20 && !dump_.only_stats(); ++round) {
     if (round == 5) place_orphans();
@@ -396,7 +396,7 @@ void Mixed::drain() {
   for (const auto& [id, message] : messages_) {
     if (message.alive) throw Mismatch(id + ": lost, neither done nor cancelled, purged or given up");
   }
-  test::redis().cmd({"DEL", store_.keys().stats});
+  test::redis().cmd({"DEL", moves_.keys().stats});
 }
 
 }  // namespace test::model

@@ -9,7 +9,7 @@ namespace test::model {
 
 class Mixed {
  public:
-  // search_lists: see Store::Options.
+  // search_lists: see Moves::Options.
   Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std::size_t search_lists);
 
   // step: one random move. drain: brings all messages to their end with this library's moves alone. Throw Mismatch.
@@ -66,7 +66,7 @@ class Mixed {
   delayqueue::QueueAdmin admin_;
   Random random_;
   delayqueue::redis::Connection& connection_;
-  const delayqueue::store::Store store_;
+  const delayqueue::store::Moves moves_;
   GoWorker go_;
   std::map<std::string, Message> messages_;
   Ids ids_;

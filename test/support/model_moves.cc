@@ -66,7 +66,7 @@ auto Play::ask(const std::string& move, Add add) {
   Pipeline pipeline(connection_);
   add_time(pipeline);
   const auto answer = add(pipeline);
-  add_dump(pipeline, store_.keys().base);
+  add_dump(pipeline, moves_.keys().base);
   log_.push_back(move);
   pipeline.run();
   const auto real = answer.get();
@@ -78,7 +78,7 @@ auto Play::ask(const std::string& move, Add add) {
 
 void Play::read_state(const std::string& event) {
   Pipeline pipeline(connection_);
-  add_dump(pipeline, store_.keys().base);
+  add_dump(pipeline, moves_.keys().base);
   pipeline.run();
   dump_ = read_dump(pipeline.reply(0));
   now_ = {dump_.now_us, dump_.now_us};
@@ -107,7 +107,7 @@ void Play::send(const std::vector<std::pair<std::string, std::string>>& messages
   const std::string when = due.delay ? "in " + std::to_string(due.delay->count()) : "at " + std::to_string(due.at_ms);
   const std::string answer = ask("send" + joined(ids) + ' ' + when + " retries " + std::to_string(terms.retries) +
                                      " ttl " + std::to_string(terms.ttl.count()) + (terms.fresh ? " fresh" : ""),
-                                 [&](Pipeline& pipeline) { return store_.send(pipeline, all, terms); });
+                                 [&](Pipeline& pipeline) { return moves_.send(pipeline, all, terms); });
   const std::int64_t from = due.delay ? now_.from + due.delay->count() * 1000 : due.at_ms * 1000;
   Ids ready;
   for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
@@ -127,7 +127,7 @@ void Play::check_promoted(const delayqueue::store::Promoted& promoted) {
 
 void Play::pending2ready() {
   const auto moved = ask("pending2ready", [&](Pipeline& pipeline) {
-    return store_.pending2ready(pipeline, true, {"me", std::chrono::seconds(1)});
+    return moves_.pending2ready(pipeline, true, {"me", std::chrono::seconds(1)});
   });
   check_promoted(moved);
   check(moved.ids);
@@ -151,7 +151,7 @@ void Play::take(const TakeLimits& limits, milliseconds lease, bool answer_is_los
       ask("ready2unack " + std::to_string(limits.total) + " share " + std::to_string(limits.retry_share) +
               " retry_max " + std::to_string(limits.retry_max) + " poison_max " + std::to_string(limits.poison_max) +
               " poison_skip " + std::to_string(limits.poison_skip) + " lease " + std::to_string(lease.count()),
-          [&](Pipeline& pipeline) { return store_.ready2unack(pipeline, limits, lease); });
+          [&](Pipeline& pipeline) { return moves_.ready2unack(pipeline, limits, lease); });
   check_taken(taken, limits.total, lease, answer_is_lost);
   if (taken.possible_poison.size() > limits.poison_max) throw Mismatch("taken: too many that may be poison");
   const bool in_order = dump_.ready.size() <= before_.ready.size() &&
@@ -165,7 +165,7 @@ void Play::pending2unack(const delayqueue::store::DueLimits& limits, millisecond
   const auto both = ask("pending2unack " + std::to_string(total) + " of " + std::to_string(limits.moved) + " lease " +
                             std::to_string(lease.count()),
                         [&](Pipeline& pipeline) {
-                          return store_.pending2unack(pipeline, true, {"me", std::chrono::seconds(1)}, limits, lease);
+                          return moves_.pending2unack(pipeline, true, {"me", std::chrono::seconds(1)}, limits, lease);
                         });
   if (both.promoted.moved > limits.moved) throw Mismatch("pending2unack: moved more than was asked for");
   const bool may_take = before_.ready.empty() && before_.retry.empty() && before_.others.count("paused") == 0;
@@ -183,7 +183,7 @@ void Play::pending2unack(const delayqueue::store::DueLimits& limits, millisecond
 void Play::remove(const Holds& holds, bool expired) {
   const std::string what = expired ? "expired" : "acked";
   const std::string answer = ask(what + shown(holds), [&](Pipeline& pipeline) {
-    return expired ? store_.expire(pipeline, receipts(holds)) : store_.ack(pipeline, receipts(holds));
+    return expired ? moves_.expire(pipeline, receipts(holds)) : moves_.ack(pipeline, receipts(holds));
   });
   for (std::size_t i = 0; i < holds.size() && i < answer.size(); ++i) {
     answer[i] == 'S' ? lives_.done(holds[i].id, holds[i].end, what) : lives_.refused(holds[i].id, holds[i].end, what);
@@ -196,7 +196,7 @@ void Play::nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const 
   const auto delay = delay_ms ? std::optional(milliseconds(*delay_ms)) : std::nullopt;
   for (const Receipt& receipt : receipts(holds)) nacks.push_back({receipt, delay, why});
   const std::string answer = ask("nack" + shown(holds) + (delay_ms ? " in " + std::to_string(*delay_ms) : " never"),
-                                 [&](Pipeline& pipeline) { return store_.nack(pipeline, nacks); });
+                                 [&](Pipeline& pipeline) { return moves_.nack(pipeline, nacks); });
   for (std::size_t i = 0; i < holds.size() && i < answer.size(); ++i) {
     if (answer[i] != 'S' && answer[i] != 'D') {
       lives_.refused(holds[i].id, holds[i].end, "nack");
@@ -210,7 +210,7 @@ void Play::nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const 
 
 void Play::renew(const Holds& holds, std::int64_t new_end, bool answer_is_lost) {
   const auto real = ask("renew" + shown(holds) + " until " + std::to_string(new_end),
-                        [&](Pipeline& pipeline) { return store_.renew(pipeline, receipts(holds), new_end); });
+                        [&](Pipeline& pipeline) { return moves_.renew(pipeline, receipts(holds), new_end); });
   const bool in_time = new_end > now_.from;
   for (std::size_t i = 0; i < holds.size() && i < real.outcomes.size(); ++i) {
     if (!in_time) continue;
@@ -227,7 +227,7 @@ void Play::renew(const Holds& holds, std::int64_t new_end, bool answer_is_lost) 
 
 void Play::release(const Holds& holds, std::int64_t delay_ms) {
   const std::string answer = ask("release" + shown(holds) + " in " + std::to_string(delay_ms), [&](Pipeline& pipeline) {
-    return store_.release(pipeline, receipts(holds), milliseconds(delay_ms));
+    return moves_.release(pipeline, receipts(holds), milliseconds(delay_ms));
   });
   Ids ready;
   for (std::size_t i = 0; i < holds.size() && i < answer.size(); ++i) {
@@ -243,7 +243,7 @@ void Play::release(const Holds& holds, std::int64_t delay_ms) {
 
 void Play::release_waiting(const Ids& ids, bool force) {
   const std::string answer = ask((force ? "force release" : "release waiting") + joined(ids),
-                                 [&](Pipeline& pipeline) { return store_.release_waiting(pipeline, ids, force); });
+                                 [&](Pipeline& pipeline) { return moves_.release_waiting(pipeline, ids, force); });
   Ids ready;
   for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
     if (answer[i] != 'S') continue;
@@ -254,7 +254,7 @@ void Play::release_waiting(const Ids& ids, bool force) {
 }
 
 void Play::unack2retry() {
-  const auto real = ask("unack2retry", [&](Pipeline& pipeline) { return store_.unack2retry(pipeline); });
+  const auto real = ask("unack2retry", [&](Pipeline& pipeline) { return moves_.unack2retry(pipeline); });
   for (const std::string& id : real.retried) lives_.retried(id, now_);
   for (const std::string& id : real.dead_lettered) {
     lives_.lease_ended(id, now_);
@@ -266,24 +266,24 @@ void Play::unack2retry() {
 }
 
 void Play::persist(const Ids& ids) {
-  ask("persist" + joined(ids), [&](Pipeline& pipeline) { return store_.persist(pipeline, ids); });
+  ask("persist" + joined(ids), [&](Pipeline& pipeline) { return moves_.persist(pipeline, ids); });
   check();
 }
 
 void Play::gc(const Ids& ids) {
-  ask("gc" + joined(ids), [&](Pipeline& pipeline) { return store_.gc(pipeline, ids); });
+  ask("gc" + joined(ids), [&](Pipeline& pipeline) { return moves_.gc(pipeline, ids); });
   check();
 }
 
 void Play::delete_orphaned_metadata(const Ids& ids) {
   ask("delete_orphaned_metadata" + joined(ids),
-      [&](Pipeline& pipeline) { return store_.delete_orphaned_metadata(pipeline, ids); });
+      [&](Pipeline& pipeline) { return moves_.delete_orphaned_metadata(pipeline, ids); });
   check();
 }
 
 void Play::cancel(const std::string& id, bool search) {
   const std::string was = ask("cancel " + id.substr(0, 8),
-                              [&](Pipeline& pipeline) { return (search ? searching_ : store_).cancel(pipeline, id); });
+                              [&](Pipeline& pipeline) { return (search ? searching_ : moves_).cancel(pipeline, id); });
   const bool again = before_.count.count(id) == 0 && was == "unack";  // cancelled before, and still held
   if (was != "unknown" && !again) lives_.cancelled(id, was);
   check();
@@ -292,7 +292,7 @@ void Play::cancel(const std::string& id, bool search) {
 void Play::reschedule(const std::string& id, const Due& due, bool search) {
   const std::string when = due.delay ? " in " + std::to_string(due.delay->count()) : " at " + std::to_string(due.at_ms);
   const std::string answer = ask("reschedule " + id.substr(0, 8) + when, [&](Pipeline& pipeline) {
-    return (search ? searching_ : store_).reschedule(pipeline, id, due);
+    return (search ? searching_ : moves_).reschedule(pipeline, id, due);
   });
   const std::int64_t from = due.delay ? now_.from + due.delay->count() * 1000 : due.at_ms * 1000;
   const bool moved = answer == "moved";
@@ -302,7 +302,7 @@ void Play::reschedule(const std::string& id, const Due& due, bool search) {
 
 void Play::redrive(const Ids& ids, int retries) {
   const std::string answer = ask("redrive" + joined(ids) + " retries " + std::to_string(retries),
-                                 [&](Pipeline& pipeline) { return store_.redrive(pipeline, ids, retries); });
+                                 [&](Pipeline& pipeline) { return moves_.redrive(pipeline, ids, retries); });
   Ids ready;
   for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
     if (answer[i] == 'S') lives_.redriven(ids[i], now_.from, retries);
@@ -313,26 +313,26 @@ void Play::redrive(const Ids& ids, int retries) {
 }
 
 void Play::purge_zset(bool pending, std::size_t limit, std::optional<std::int64_t> age_ms, std::int64_t leave) {
-  const std::string& state = pending ? store_.keys().pending : store_.keys().dead;
+  const std::string& state = pending ? moves_.keys().pending : moves_.keys().dead;
   const auto age = age_ms ? std::optional(milliseconds(*age_ms)) : std::nullopt;
   const auto real = ask("purge " + state + " limit " + std::to_string(limit) + " age " +
                             std::to_string(age_ms.value_or(-1)) + " leave " + std::to_string(leave),
-                        [&](Pipeline& pipeline) { return store_.purge_zset(pipeline, state, limit, age, leave); });
+                        [&](Pipeline& pipeline) { return moves_.purge_zset(pipeline, state, limit, age, leave); });
   for (const std::string& id : real.garbage) lives_.purged(id);
   check();
 }
 
 void Play::purge_list(bool ready, std::size_t limit) {
-  const std::string& state = ready ? store_.keys().ready : store_.keys().retry;
+  const std::string& state = ready ? moves_.keys().ready : moves_.keys().retry;
   const auto real = ask("purge " + state + " limit " + std::to_string(limit),
-                        [&](Pipeline& pipeline) { return store_.purge_list(pipeline, state, limit); });
+                        [&](Pipeline& pipeline) { return moves_.purge_list(pipeline, state, limit); });
   for (const std::string& id : real.garbage) lives_.purged(id);
   check();
 }
 
 void Play::bury(const Ids& ids, const std::string& why, bool force, bool search) {
   const std::string answer = ask((force ? "bury by force" : "bury") + joined(ids), [&](Pipeline& pipeline) {
-    return (search ? searching_ : store_).bury(pipeline, ids, why, force);
+    return (search ? searching_ : moves_).bury(pipeline, ids, why, force);
   });
   for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
     if (answer[i] == 'S') lives_.dead_lettered(ids[i], true);
@@ -343,7 +343,7 @@ void Play::bury(const Ids& ids, const std::string& why, bool force, bool search)
 void Play::extend(const Ids& ids, std::int64_t by_ms, bool force) {
   const std::string answer =
       ask((force ? "extend by force" : "extend") + joined(ids) + " by " + std::to_string(by_ms),
-          [&](Pipeline& pipeline) { return store_.extend(pipeline, ids, milliseconds(by_ms), force); });
+          [&](Pipeline& pipeline) { return moves_.extend(pipeline, ids, milliseconds(by_ms), force); });
   for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
     if (answer[i] != 'S') continue;
     const auto end = dump_.unack.find(ids[i]);
@@ -355,13 +355,13 @@ void Play::extend(const Ids& ids, std::int64_t by_ms, bool force) {
 }
 
 void Play::purge_ids(char state, const Ids& ids) {
-  const auto& keys = store_.keys();
+  const auto& keys = moves_.keys();
   const std::string& key = state == 'p'   ? keys.pending
                            : state == 'd' ? keys.dead
                            : state == 'r' ? keys.ready
                                           : keys.retry;
   const PurgedIds real =
-      ask("purge_ids " + key + joined(ids), [&](Pipeline& pipeline) { return store_.purge_ids(pipeline, key, ids); });
+      ask("purge_ids " + key + joined(ids), [&](Pipeline& pipeline) { return moves_.purge_ids(pipeline, key, ids); });
   for (std::size_t i = 0; i < ids.size() && i < real.outcomes.size(); ++i) {
     if (real.outcomes[i] == 'S') lives_.purged(ids[i]);
   }
@@ -381,7 +381,7 @@ void Play::restore(const std::vector<RestoreEntry>& entries) {
     names += ' ' + entry.id.substr(0, 8) + (one.dead ? " dead at " : " at ") + std::to_string(one.at_us);
   }
   const std::string answer =
-      ask("restore" + names, [&](Pipeline& pipeline) { return store_.restore(pipeline, messages); });
+      ask("restore" + names, [&](Pipeline& pipeline) { return moves_.restore(pipeline, messages); });
   Ids ready;
   for (std::size_t i = 0; i < entries.size() && i < answer.size(); ++i) {
     const std::string& id = entries[i].id;
@@ -416,7 +416,7 @@ void Play::check_finds_nothing() {
 
 void Play::rewind(std::int64_t ms) {
   again_ = nullptr;
-  test::rewind(store_.keys().base, milliseconds(ms));
+  test::rewind(moves_.keys().base, milliseconds(ms));
   lives_.rewind(ms * 1000);
   for (Holds& holds : consumers_) {
     for (Hold& hold : holds) hold.end -= ms * 1000;
@@ -425,8 +425,8 @@ void Play::rewind(std::int64_t ms) {
 }
 
 void Play::pause(bool on) {
-  test::redis().cmd(on ? std::vector<std::string>{"SET", store_.keys().paused, "1"}
-                       : std::vector<std::string>{"DEL", store_.keys().paused});
+  test::redis().cmd(on ? std::vector<std::string>{"SET", moves_.keys().paused, "1"}
+                       : std::vector<std::string>{"DEL", moves_.keys().paused});
   read_state(on ? "pause" : "go on");
 }
 

@@ -152,8 +152,8 @@ class Play {
   const Options options_;
   delayqueue::redis::Connection& connection_;
   const std::optional<unsigned> only_;  // the partition of the moves
-  const delayqueue::store::Store store_;
-  const delayqueue::store::Store searching_;  // removes ids from short lists, too
+  const delayqueue::store::Moves moves_;
+  const delayqueue::store::Moves searching_;  // removes ids from short lists, too
   Lives lives_;
   Ids ids_;                       // all ids ever sent
   std::vector<Holds> consumers_;  // leases of each consumer, ended ones too

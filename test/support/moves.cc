@@ -149,7 +149,7 @@ Scene::Setup Scene::Setup::without_lists() {
 }
 
 Scene::Scene(Setup setup)
-    : store_(make_keys(fresh_queue(), {}), setup.store),
+    : moves_(make_keys(fresh_queue(), {}), setup.moves),
       client_(setup.socket),
       connection_(connect(setup, broken_write_)),
       recorded_(setup.recorded) {

@@ -55,7 +55,7 @@ class Scene {
   struct Setup {
     static Setup without_lists();  // for moves that take messages: no bystanders come first
 
-    delayqueue::store::Store::Options store{};
+    delayqueue::store::Moves::Options moves{};
     bool lists = true;     // false: no bystanders in ready and retry, where they come first
     bool recorded = true;  // record the state before and after each move
     std::string socket = server().socket();
@@ -86,10 +86,10 @@ class Scene {
 
   // Runs one move of the store, and records the queue's state before and after it.
   template <class R, class... Words>
-  R run(delayqueue::store::Answer<R> (delayqueue::store::Store::*move)(delayqueue::store::Pipeline&, Words...) const,
+  R run(delayqueue::store::Answer<R> (delayqueue::store::Moves::*move)(delayqueue::store::Pipeline&, Words...) const,
         typename Same<Words>::type... words) {
     delayqueue::store::Pipeline pipeline(*connection_);
-    const auto answer = (store_.*move)(pipeline, words...);
+    const auto answer = (moves_.*move)(pipeline, words...);
     run_recorded(pipeline);
     return answer.get();
   }
@@ -126,8 +126,8 @@ class Scene {
   std::int64_t ttl_ms(const std::string& name);
 
   Reply cmd(const std::vector<std::string>& words) { return client_.cmd(words); }
-  const delayqueue::store::Keys& keys() const { return store_.keys(); }
-  const delayqueue::store::Store& store() const { return store_; }
+  const delayqueue::store::Keys& keys() const { return moves_.keys(); }
+  const delayqueue::store::Moves& moves() const { return moves_; }
   delayqueue::redis::Connection& connection() { return *connection_; }
   Snapshot state() { return snapshot(keys().base, client_); }
   std::int64_t now_us();
@@ -141,7 +141,7 @@ class Scene {
   std::string time_text(const std::string& key, const std::string& score) const;
   delayqueue::store::Receipt first(const std::string& key, delayqueue::store::Receipt receipt);
 
-  const delayqueue::store::Store store_;
+  const delayqueue::store::Moves moves_;
   Redis client_;
   const std::shared_ptr<int> broken_write_ = std::make_shared<int>(-1);
   std::unique_ptr<delayqueue::redis::Connection> connection_;

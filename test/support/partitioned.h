@@ -24,9 +24,9 @@ class PartitionSender {
                    std::chrono::milliseconds delay) {
     delayqueue::Endpoint endpoint(home_, partition);
     const auto connection = endpoint.connect();
-    const delayqueue::store::Store store(endpoint.keys());
+    const delayqueue::store::Moves moves(endpoint.keys());
     delayqueue::redis::Pipeline pipeline(*connection);
-    const auto answer = store.send(pipeline, {{id, payload}}, {{delay, 0}});
+    const auto answer = moves.send(pipeline, {{id, payload}}, {{delay, 0}});
     pipeline.run();
     if (answer.get() != "1") throw delayqueue::ReplyError("not sent: " + id);
     return id;
