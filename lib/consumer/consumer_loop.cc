@@ -339,8 +339,8 @@ void ConsumerLoop::begin_stop() {
 }
 
 void ConsumerLoop::collect_done() {
-  const HandlerRunner::Done done = handlers_.take_done();
-  for (const HandlerRunner::Warning& one : handlers_.warnings()) {
+  const Handlers::Done done = handlers_.take_done();
+  for (const Handlers::Warning& one : handlers_.warnings()) {
     queues_[one.line].reporter.log(Severity::warning, one.text, {"", one.message_id});
   }
   const std::size_t handled = std::accumulate(done.returned.begin(), done.returned.end(), std::size_t{0});

@@ -2,7 +2,7 @@
 // their verdicts.
 #pragma once
 
-#include "consumer/handler_runner.h"
+#include "consumer/handlers.h"
 #include "consumer/intake.h"
 #include "consumer/lane.h"
 #include "consumer/link.h"
@@ -125,7 +125,7 @@ class ConsumerLoop {
 
   std::optional<Reporter> own_reporter_;  // with several queues: for what concerns all of them
   PoisonRuns poison_runs_;
-  HandlerRunner handlers_;
+  Handlers handlers_;
   BackgroundCalls calls_;
   BackgroundCalls fetches_;  // of payloads that are fetched alone
   std::deque<ServedQueue> queues_;

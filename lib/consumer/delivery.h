@@ -160,7 +160,7 @@ struct InFlightMessage {
 
   const std::shared_ptr<Lease> lease;
   Message message;
-  const std::size_t line;  // of its queue: see HandlerRunner
+  const std::size_t line;  // of its queue: see Handlers
   const std::size_t lane;
   // When the message was due, by this machine's clock; the start of the clock: not known. Set before a worker gets it.
   Lease::Clock::time_point due{};
@@ -183,7 +183,7 @@ struct InFlightMessage {
   Settling settling = Settling::held;
   // Which of the two things that end a delivery has arrived in the consumer's thread, before the other one.
   enum class Arrived : unsigned char { nothing, the_return, the_verdict } arrived = Arrived::nothing;
-  InFlightMessage* begun_before = nullptr;  // its neighbours in the list of HandlerRunner; the worker writes it first
+  InFlightMessage* begun_before = nullptr;  // its neighbours in the list of Handlers; the worker writes it first
   InFlightMessage* begun_after = nullptr;
 
  private:

@@ -500,7 +500,7 @@ class Prefetcher {
     std::function<void(const Taken&)> taken;
   };
 
-  // `line`: of the queue, see HandlerRunner; `lane`: the number of the lane. `handled`: see
+  // `line`: of the queue, see Handlers; `lane`: the number of the lane. `handled`: see
   // ServedQueue::handled_since_retry. Counts each take in `answers`, and gives what it returns to `bodies`.
   Prefetcher(const std::string& queue, std::size_t line, std::size_t lane, milliseconds lease, std::size_t& handled,
              AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs, Listener listener)

@@ -53,7 +53,7 @@ void LaneHealth::read_success(const std::string& where, bool holds_back) {
 // ---- Lane -----------------------------------------------------------------------------------------------------------
 
 Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
-           milliseconds registers_every, HandlerRunner& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches)
+           milliseconds registers_every, Handlers& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches)
     : partition_(queue, partition),
       number_(number),
       handlers_(handlers),

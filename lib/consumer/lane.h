@@ -3,7 +3,7 @@
 #pragma once
 
 #include "consumer/clock_monitor.h"
-#include "consumer/handler_runner.h"
+#include "consumer/handlers.h"
 #include "consumer/holdings.h"
 #include "consumer/intake.h"
 #include "consumer/link.h"
@@ -88,7 +88,7 @@ class Lane {
   // `number`: of the lane, among those of the consumer. `registers_every`: see Registration. `fetches`: for payloads
   // that are fetched alone. Throws std::invalid_argument if the queue can have no such partition.
   Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
-       milliseconds registers_every, HandlerRunner& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches);
+       milliseconds registers_every, Handlers& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -213,7 +213,7 @@ class Lane {
 
   ServedPartition partition_;
   const std::size_t number_;
-  HandlerRunner& handlers_;
+  Handlers& handlers_;
   Timers timers_;
   Wakeups wakeups_;
   LeaseKeeper lease_keeper_;

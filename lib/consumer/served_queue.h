@@ -2,7 +2,7 @@
 // polled. Used by the consumer's thread only, except for the counters.
 #pragma once
 
-#include "consumer/handler_runner.h"
+#include "consumer/handlers.h"
 #include "consumer/intake.h"
 #include "consumer/link.h"
 #include "consumer/report.h"
@@ -113,7 +113,7 @@ struct ServedQueue {
   // `own`: the options of this queue. `consumer_id`: of the consumer, among all consumers. Throws
   // std::invalid_argument.
   ServedQueue(const std::string& url, Subscription subscription, const ConsumerOptions& own,
-              const std::string& consumer_id, HandlerRunner& handlers)
+              const std::string& consumer_id, Handlers& handlers)
       : name(subscription.queue),
         options(own),
         consumer(consumer_id),
@@ -129,7 +129,7 @@ struct ServedQueue {
   const std::string consumer;
   Endpoint endpoint;  // of partition 0
   Reporter reporter;
-  const std::size_t line;          // in HandlerRunner, and its number among the queues
+  const std::size_t line;          // in Handlers, and its number among the queues
   std::vector<Lane*> lanes{};      // by partition
   store::ConsumerEntry profile{};  // of the consumer, for the registry; the same for all its queues
   std::uint64_t turns = 0;         // that its lanes have used; the lane whose last one has the lowest number is next

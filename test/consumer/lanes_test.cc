@@ -1,7 +1,7 @@
 // The partitions of a queue in a consumer: each is served by a separate lane.
 #include "support/test.h"
 
-#include "consumer/handler_runner.h"
+#include "consumer/handlers.h"
 #include "consumer/served_queue.h"
 #include "consumer/wakeups.h"
 #include "queue/endpoint.h"
@@ -207,7 +207,7 @@ TEST_CASE("lanes: who runs a move that may mark an upper partition takes the mar
 
 TEST_CASE("lanes: of the markers for a partition one remains until partition 0 gets it, however long that is away") {
   const std::atomic<bool> stopping{false};
-  HandlerRunner handlers(nullptr, [] {}, stopping, false, {});
+  Handlers handlers(nullptr, [] {}, stopping, false, {});
   ServedQueue queue("redis://127.0.0.1:1", {"orders", Handler(test::ack_all)}, {}, "the consumer", handlers);
   queue.add_marker(2, "1800000000");
   queue.add_marker(3, "1800000000");

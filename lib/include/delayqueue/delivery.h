@@ -15,7 +15,7 @@
 
 namespace delayqueue {
 
-class HandlerRunner;     // internal
+class Handlers;          // internal
 class VerdictInbox;      // internal
 struct InFlightMessage;  // internal
 
@@ -77,7 +77,7 @@ class DELAYQUEUE_EXPORT Delivery {
   std::shared_ptr<Delivery> share() &&;
 
  private:
-  friend class HandlerRunner;
+  friend class Handlers;
   Delivery(std::shared_ptr<InFlightMessage> message, std::shared_ptr<VerdictInbox> inbox)
       : message_(std::move(message)), inbox_(std::move(inbox)) {}
   void drop() noexcept;

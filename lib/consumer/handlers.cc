@@ -1,4 +1,4 @@
-#include "consumer/handler_runner.h"
+#include "consumer/handlers.h"
 
 #include "consumer/callback_scope.h"
 #include "consumer/delivery.h"
@@ -39,8 +39,8 @@ constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
-HandlerRunner::HandlerRunner(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping,
-                             bool strict, Around around)
+Handlers::Handlers(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict,
+                   Around around)
     : scope_(scope),
       wake_(std::move(wake)),
       stopping_(stopping),
@@ -48,14 +48,14 @@ HandlerRunner::HandlerRunner(const void* scope, std::function<void()> wake, cons
       around_(std::move(around)),
       inbox_(std::make_shared<VerdictInbox>(wake_)) {}
 
-std::size_t HandlerRunner::add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line) {
+std::size_t Handlers::add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line) {
   lines_.push_back({std::move(handler), &counters, line.limit});
   worker_lines_.push_back(line);
   return lines_.size() - 1;
 }
 
 // With Handlers only, the worker is the place, and there is no limit for hanging ones: each is replaced.
-void HandlerRunner::start(std::size_t threads, std::size_t places) {
+void Handlers::start(std::size_t threads, std::size_t places) {
   const bool any_settles_later =
       std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return line.settles_later(); });
   workers_ = std::make_unique<Workers>(
@@ -63,7 +63,7 @@ void HandlerRunner::start(std::size_t threads, std::size_t places) {
       any_settles_later ? places : kNoLimit, worker_lines_, strict_);
 }
 
-void HandlerRunner::read_loads(std::vector<run::WorkerLoad>& loads) const {
+void Handlers::read_loads(std::vector<run::WorkerLoad>& loads) const {
   workers_->read_loads(loads);
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     run::WorkerLoad& load = loads[i];
@@ -72,7 +72,7 @@ void HandlerRunner::read_loads(std::vector<run::WorkerLoad>& loads) const {
   }
 }
 
-std::size_t HandlerRunner::running() const {
+std::size_t Handlers::running() const {
   std::uint64_t sum = 0;
   for (const Line& line : lines_) sum += line.counters->running;
   return static_cast<std::size_t>(sum);
@@ -80,7 +80,7 @@ std::size_t HandlerRunner::running() const {
 
 // ---- In a worker's thread -------------------------------------------------------------------------------------------
 
-run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
+run::WorkResult Handlers::handle(const InFlightPtr& delivery) {
   const Line& line = lines_[delivery->line];
   --line.counters->prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is released.
@@ -99,14 +99,14 @@ run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
 }
 
 // Without a lock, so that workers with short handlers do not wait for each other.
-void HandlerRunner::push_begun(InFlightMessage& delivery) {
+void Handlers::push_begun(InFlightMessage& delivery) {
   delivery.begun_before = begun_.load(std::memory_order_relaxed);
   while (!begun_.compare_exchange_weak(delivery.begun_before, &delivery, std::memory_order_release,
                                        std::memory_order_relaxed)) {
   }
 }
 
-Verdict HandlerRunner::call(const Handler& handler, const Message& message) const {
+Verdict Handlers::call(const Handler& handler, const Message& message) const {
   std::optional<Verdict> verdict;
   auto thrown = thrown_by([&] {
     const auto pass = [&] { return std::optional<Verdict>(handler(message)); };
@@ -116,7 +116,7 @@ Verdict HandlerRunner::call(const Handler& handler, const Message& message) cons
   return thrown ? nack(*std::move(thrown)) : *std::move(verdict);
 }
 
-StageChange HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
+StageChange Handlers::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
   const HandlerScope scope(*delivery);
   bool passed = false;  // to the handler
   const auto pass = [&] {
@@ -151,7 +151,7 @@ StageChange HandlerRunner::call(const DeliveryHandler& handler, const InFlightPt
 
 // Without memory for the warning there is none: an exception that leaves a worker's thread ends the process.
 template <class MakeWarning>
-void HandlerRunner::warn(const MakeWarning& make) {
+void Handlers::warn(const MakeWarning& make) {
   try {
     Warning warning = make();
     const std::lock_guard lock(warnings_mutex_);
@@ -162,7 +162,7 @@ void HandlerRunner::warn(const MakeWarning& make) {
 
 // ---- In the consumer's thread ---------------------------------------------------------------------------------------
 
-void HandlerRunner::run(BodyFetcher::Fetched& fetched, std::size_t line) {
+void Handlers::run(BodyFetcher::Fetched& fetched, std::size_t line) {
   const std::size_t first = fetched.first.size(), redelivered = fetched.redelivered.size();
   workers_->submit_urgent(std::move(fetched.redelivered), line);
   given_ += redelivered;
@@ -170,11 +170,11 @@ void HandlerRunner::run(BodyFetcher::Fetched& fetched, std::size_t line) {
   given_ += first;
 }
 
-void HandlerRunner::keep_one_free(bool on, std::size_t line) {
+void Handlers::keep_one_free(bool on, std::size_t line) {
   if (std::exchange(lines_[line].keeps_one_free, on) != on) workers_->keep_one_free(on, line);
 }
 
-HandlerRunner::Done HandlerRunner::take_done() {
+Handlers::Done Handlers::take_done() {
   std::vector<InFlightPtr> returned = workers_->take_done();
   list_begun();  // after take_done(): then all of these are in the lists
   Done done;
@@ -221,7 +221,7 @@ HandlerRunner::Done HandlerRunner::take_done() {
 }
 
 // Its handler has returned, and its verdict is there.
-void HandlerRunner::ended(InFlightMessage& delivery) {
+void Handlers::ended(InFlightMessage& delivery) {
   --given_;
   const StageFacts facts = delivery.facts();
   if (!facts.has_begun) return;
@@ -233,7 +233,7 @@ void HandlerRunner::ended(InFlightMessage& delivery) {
 }
 
 // Its owner keeps a delivery until it is removed here: a worker, the Delivery of the user, or the inbox.
-void HandlerRunner::list_begun() {
+void Handlers::list_begun() {
   InFlightMessage* next = nullptr;
   for (InFlightMessage* one = begun_.exchange(nullptr, std::memory_order_acquire); one != nullptr;) {
     one->begun_after = next;
@@ -249,7 +249,7 @@ void HandlerRunner::list_begun() {
   }
 }
 
-void HandlerRunner::unlist_begun(InFlightMessage& delivery) {
+void Handlers::unlist_begun(InFlightMessage& delivery) {
   Line& line = lines_[delivery.line];
   InFlightMessage* const before = std::exchange(delivery.begun_before, nullptr);
   InFlightMessage* const after = std::exchange(delivery.begun_after, nullptr);
@@ -257,7 +257,7 @@ void HandlerRunner::unlist_begun(InFlightMessage& delivery) {
   (after == nullptr ? line.last_begun : after->begun_before) = before;
 }
 
-void HandlerRunner::measure_longest() {
+void Handlers::measure_longest() {
   for (const Line& line : lines_) {
     line.counters->running_since =
         line.first_begun == nullptr ? 0 : line.first_begun->began().time_since_epoch().count();
@@ -265,7 +265,7 @@ void HandlerRunner::measure_longest() {
 }
 
 // The inbox no longer keeps the deliveries that are in the lists.
-void HandlerRunner::refuse_verdicts() {
+void Handlers::refuse_verdicts() {
   for (Line& line : lines_) {
     line.first_begun = line.last_begun = nullptr;
     line.counters->running_since = 0;
@@ -273,13 +273,13 @@ void HandlerRunner::refuse_verdicts() {
   inbox_->close();
 }
 
-std::vector<InFlightPtr> HandlerRunner::dequeue_all() {
+std::vector<InFlightPtr> Handlers::dequeue_all() {
   std::vector<InFlightPtr> unstarted = workers_->dequeue_all();
   given_ -= unstarted.size();
   return unstarted;
 }
 
-std::vector<InFlightPtr> HandlerRunner::take_hanging(std::size_t lane, milliseconds most) {
+std::vector<InFlightPtr> Handlers::take_hanging(std::size_t lane, milliseconds most) {
   std::vector<InFlightPtr> hanging;
   for (const InFlightPtr& delivery : settled_first_) {
     if (delivery->lane == lane && delivery->handler_runs_longer_than(most)) hanging.push_back(delivery);
@@ -288,7 +288,7 @@ std::vector<InFlightPtr> HandlerRunner::take_hanging(std::size_t lane, milliseco
   return hanging;
 }
 
-void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
+void Handlers::refill(InFlightMessage& delivery, const EventSink& log) {
   const bool frees_place = delivery.lose_place();
   if (delivery.keeps_worker()) {
     try {
@@ -307,7 +307,7 @@ void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
                                  "more than `concurrency`; no more messages are taken until some of them have ended");
 }
 
-void HandlerRunner::call_back(InFlightMessage& delivery, Settlement settlement) {
+void Handlers::call_back(InFlightMessage& delivery, Settlement settlement) {
   if (!delivery.on_settled) return;
   workers_->call([this, line = delivery.line, id = delivery.message.id(),
                   on_settled = std::exchange(delivery.on_settled, nullptr), settlement]() mutable {
@@ -321,7 +321,7 @@ void HandlerRunner::call_back(InFlightMessage& delivery, Settlement settlement) 
   });
 }
 
-std::vector<HandlerRunner::Warning> HandlerRunner::warnings() {
+std::vector<Handlers::Warning> Handlers::warnings() {
   const std::lock_guard lock(warnings_mutex_);
   return std::exchange(warnings_, {});
 }

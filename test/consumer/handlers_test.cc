@@ -1,7 +1,7 @@
 // The handlers of a consumer, without Redis.
 #include "support/test.h"
 
-#include "consumer/handler_runner.h"
+#include "consumer/handlers.h"
 
 namespace delayqueue {
 namespace {
@@ -11,7 +11,7 @@ InFlightPtr to_handle(int attempt) {
       InFlightMessage::Taken{"0197f3a4-5b6c-7d8e-9f01-23456789abcd", nullptr, attempt, 0, 0}, Lease::Clock::now() + 1h);
 }
 
-// A HandlerRunner with one queue and one worker.
+// A Handlers with one queue and one worker.
 class OneWorker {
  public:
   explicit OneWorker(Handler handler) : handlers(nullptr, [] {}, stopping_, false, {}) {
@@ -40,7 +40,7 @@ class OneWorker {
   std::size_t ended_ = 0;
 
  public:
-  HandlerRunner handlers;  // last: its threads use the members above
+  Handlers handlers;  // last: its threads use the members above
 };
 
 TEST_CASE("handlers: the one that has been running the longest is found behind any number of waiting messages") {
@@ -71,7 +71,7 @@ TEST_CASE("handlers: after the one that has been running the longest comes the o
   std::vector<InFlightPtr> deliveries{to_handle(1), to_handle(2)};
   const std::atomic<bool> stopping{false};
   Counters counters;
-  HandlerRunner handlers(nullptr, [] {}, stopping, false, {});
+  Handlers handlers(nullptr, [] {}, stopping, false, {});
   handlers.add_line(Handler([&](const Message& message) {
                       (message.attempt() == 1 ? first : second).pass();
                       return ack();

@@ -23,7 +23,7 @@ namespace delayqueue {
 
 // Each queue has a line of deliveries that wait for a worker. Used by the consumer's thread only. handle() and what it
 // calls run in the workers.
-class HandlerRunner {
+class Handlers {
  public:
   struct Done {
     std::vector<InFlightPtr> deliveries{};  // they have their verdict
@@ -33,8 +33,8 @@ class HandlerRunner {
   // `scope`: the value of CallbackScope::current() while a handler runs. Calls `wake` in any thread when there is
   // something for take_done(), and when a callback has ended. Once `stopping` is true, no handler begins. `strict`: see
   // run::Turns. `around`: may be empty.
-  HandlerRunner(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict,
-                Around around);
+  Handlers(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict,
+           Around around);
 
   // Adds the line of a queue, and returns its number: 0, 1 ... Call it before start().
   std::size_t add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line);
