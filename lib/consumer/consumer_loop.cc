@@ -158,7 +158,7 @@ planning::Snapshot ConsumerLoop::read_snapshot() {
   handlers_.read_loads(loads);
   const Clock::time_point active_since = Clock::now() - kActive;
   for (ServedQueue& queue : queues_) {
-    snapshot.queues.push_back({queue.options.concurrency, loads[queue.line], std::exchange(queue.taken, 0),
+    snapshot.queues.push_back({queue.options.concurrency, loads[queue.number], std::exchange(queue.taken, 0),
                                queue.taken_at > active_since, queue.handled_since_retry});
   }
   snapshot.lanes.resize(lanes_.size());
@@ -179,7 +179,7 @@ void ConsumerLoop::make_plan() {
   planning::Result result = planning::plan(read_snapshot(), turns_);
   plan_ = std::move(result.plan);
   turns_ = std::move(result.turns);
-  for (const ServedQueue& queue : queues_) handlers_.keep_one_free(plan_.keeps_one_free[queue.line], queue.line);
+  for (const ServedQueue& queue : queues_) handlers_.keep_one_free(plan_.keeps_one_free[queue.number], queue.number);
 }
 
 // Sends a round trip of each purpose that may be started and has requests, then finishes the oldest, if its answers
@@ -341,7 +341,7 @@ void ConsumerLoop::begin_stop() {
 void ConsumerLoop::collect_done() {
   const Handlers::Done done = handlers_.take_done();
   for (const Handlers::Warning& one : handlers_.warnings()) {
-    queues_[one.line].reporter.log(Severity::warning, one.text, {"", one.message_id});
+    queues_[one.queue].reporter.log(Severity::warning, one.text, {"", one.message_id});
   }
   const std::size_t handled = std::accumulate(done.returned.begin(), done.returned.end(), std::size_t{0});
   for (ServedQueue& queue : queues_) queue.handled_since_retry += handled;

@@ -65,19 +65,19 @@ struct InFlightMessage {
   // What a take returns about one message.
   struct Taken {
     std::string id;
-    std::shared_ptr<const std::string> queue;
+    std::shared_ptr<const std::string> queue_name;
     int attempt = 1;
     int retries_left = 0;
     std::int64_t receipt_us = 0;
-    std::size_t line = 0;
+    std::size_t queue = 0;
     std::size_t lane = 0;
   };
 
   InFlightMessage(Taken taken, Lease::Clock::time_point ends)
       : lease(std::make_shared<Lease>(ends)),
-        message(MessageContents::make(std::move(taken.id), std::move(taken.queue), taken.attempt, taken.retries_left,
-                                      lease)),
-        line(taken.line),
+        message(MessageContents::make(std::move(taken.id), std::move(taken.queue_name), taken.attempt,
+                                      taken.retries_left, lease)),
+        queue(taken.queue),
         lane(taken.lane),
         receipt_us(taken.receipt_us) {}
 
@@ -160,7 +160,8 @@ struct InFlightMessage {
 
   const std::shared_ptr<Lease> lease;
   Message message;
-  const std::size_t line;  // of its queue: see Handlers
+  // The numbers of its queue and lane, among those of the consumer.
+  const std::size_t queue;
   const std::size_t lane;
   // When the message was due, by this machine's clock; the start of the clock: not known. Set before a worker gets it.
   Lease::Clock::time_point due{};

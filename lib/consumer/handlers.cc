@@ -48,53 +48,53 @@ Handlers::Handlers(const void* scope, std::function<void()> wake, const std::ato
       around_(std::move(around)),
       inbox_(std::make_shared<VerdictInbox>(wake_)) {}
 
-std::size_t Handlers::add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line) {
-  lines_.push_back({std::move(handler), &counters, line.limit});
-  worker_lines_.push_back(line);
-  return lines_.size() - 1;
+std::size_t Handlers::add_queue(AnyHandler handler, Counters& counters, const run::WorkerQueue& queue) {
+  queues_.push_back({std::move(handler), &counters, queue.limit});
+  worker_queues_.push_back(queue);
+  return queues_.size() - 1;
 }
 
 // With Handlers only, the worker is the place, and there is no limit for hanging ones: each is replaced.
 void Handlers::start(std::size_t threads, std::size_t places) {
   const bool any_settles_later =
-      std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return line.settles_later(); });
+      std::any_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.settles_later(); });
   workers_ = std::make_unique<Workers>(
       threads, [this](InFlightPtr& delivery) { return handle(delivery); }, wake_, stopping_,
-      any_settles_later ? places : kNoLimit, worker_lines_, strict_);
+      any_settles_later ? places : kNoLimit, worker_queues_, strict_);
 }
 
 void Handlers::read_loads(std::vector<run::WorkerLoad>& loads) const {
   workers_->read_loads(loads);
-  for (std::size_t i = 0; i < lines_.size(); ++i) {
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
     run::WorkerLoad& load = loads[i];
-    load.places = lines_[i].settles_later() ? std::min(load.places, load.allowed) : kNoLimit;
-    if (lines_[i].lost > lines_[i].most) load.idle = load.places = 0;
+    load.places = queues_[i].settles_later() ? std::min(load.places, load.allowed) : kNoLimit;
+    if (queues_[i].lost > queues_[i].most) load.idle = load.places = 0;
   }
 }
 
 std::size_t Handlers::running() const {
   std::uint64_t sum = 0;
-  for (const Line& line : lines_) sum += line.counters->running;
+  for (const Queue& queue : queues_) sum += queue.counters->running;
   return static_cast<std::size_t>(sum);
 }
 
 // ---- In a worker's thread -------------------------------------------------------------------------------------------
 
 run::WorkResult Handlers::handle(const InFlightPtr& delivery) {
-  const Line& line = lines_[delivery->line];
-  --line.counters->prefetched;
+  const Queue& queue = queues_[delivery->queue];
+  --queue.counters->prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is released.
   if (delivery->message.lease_lost() || !delivery->begin()) {
     return work_result(delivery->release(snooze(milliseconds(0))));
   }
   push_begun(*delivery);
-  ++line.counters->running;
-  if (delivery->due != Lease::Clock::time_point()) line.counters->lateness.record(delivery->began() - delivery->due);
+  ++queue.counters->running;
+  if (delivery->due != Lease::Clock::time_point()) queue.counters->lateness.record(delivery->began() - delivery->due);
   const CallbackScope scope(scope_);
-  if (line.settles_later()) return work_result(call(std::get<DeliveryHandler>(line.handler), delivery));
-  Verdict verdict = call(std::get<Handler>(line.handler), delivery->message);
-  --line.counters->running;
-  line.counters->record(verdict.kind(), Lease::Clock::now() - delivery->began());
+  if (queue.settles_later()) return work_result(call(std::get<DeliveryHandler>(queue.handler), delivery));
+  Verdict verdict = call(std::get<Handler>(queue.handler), delivery->message);
+  --queue.counters->running;
+  queue.counters->record(verdict.kind(), Lease::Clock::now() - delivery->began());
   return work_result(delivery->finish(std::move(verdict)));
 }
 
@@ -140,7 +140,7 @@ StageChange Handlers::call(const DeliveryHandler& handler, const InFlightPtr& de
   if (thrown && !change.takes_verdict) {
     const std::string& id = delivery->message.id();
     warn([&] {
-      return Warning{delivery->line,
+      return Warning{delivery->queue,
                      "the handler of " + redis::escaped(id) + " threw after its delivery was settled or moved " +
                          "elsewhere, so this is not the reason of a nack: " + redis::escaped(*thrown),
                      id};
@@ -162,16 +162,16 @@ void Handlers::warn(const MakeWarning& make) {
 
 // ---- In the consumer's thread ---------------------------------------------------------------------------------------
 
-void Handlers::run(BodyFetcher::Fetched& fetched, std::size_t line) {
+void Handlers::run(BodyFetcher::Fetched& fetched, std::size_t queue) {
   const std::size_t first = fetched.first.size(), redelivered = fetched.redelivered.size();
-  workers_->submit_urgent(std::move(fetched.redelivered), line);
+  workers_->submit_urgent(std::move(fetched.redelivered), queue);
   given_ += redelivered;
-  workers_->submit(std::move(fetched.first), line);
+  workers_->submit(std::move(fetched.first), queue);
   given_ += first;
 }
 
-void Handlers::keep_one_free(bool on, std::size_t line) {
-  if (std::exchange(lines_[line].keeps_one_free, on) != on) workers_->keep_one_free(on, line);
+void Handlers::keep_one_free(bool on, std::size_t queue) {
+  if (std::exchange(queues_[queue].keeps_one_free, on) != on) workers_->keep_one_free(on, queue);
 }
 
 Handlers::Done Handlers::take_done() {
@@ -200,8 +200,8 @@ Handlers::Done Handlers::take_done() {
       settled_first_.insert(delivery);
     }
     if (delivery->stage() == Stage::settled_last) {
-      freed.resize(lines_.size());
-      ++freed[delivery->line];
+      freed.resize(queues_.size());
+      ++freed[delivery->queue];
     }
     done.deliveries.push_back(std::move(delivery));
   }
@@ -209,12 +209,12 @@ Handlers::Done Handlers::take_done() {
     if (!delivery->verdict) {
       delivery->verdict = stopping_ ? snooze(milliseconds(0)) : nack("dropped without a verdict");
     }
-    const Line& line = lines_[delivery->line];
-    if (line.settles_later() && delivery->facts().has_begun)
-      line.counters->record(delivery->verdict->kind(), delivery->settled_at - delivery->began());
+    const Queue& queue = queues_[delivery->queue];
+    if (queue.settles_later() && delivery->facts().has_begun)
+      queue.counters->record(delivery->verdict->kind(), delivery->settled_at - delivery->began());
   }
-  for (std::size_t line = 0; line < freed.size(); ++line) {
-    if (freed[line] > 0) workers_->free_places(freed[line], line);
+  for (std::size_t queue = 0; queue < freed.size(); ++queue) {
+    if (freed[queue] > 0) workers_->free_places(freed[queue], queue);
   }
   measure_longest();
   return done;
@@ -226,10 +226,10 @@ void Handlers::ended(InFlightMessage& delivery) {
   const StageFacts facts = delivery.facts();
   if (!facts.has_begun) return;
   unlist_begun(delivery);
-  Line& line = lines_[delivery.line];
-  if (!line.settles_later()) return;
-  --line.counters->running;
-  if (facts.has_lost_place) --line.lost;
+  Queue& queue = queues_[delivery.queue];
+  if (!queue.settles_later()) return;
+  --queue.counters->running;
+  if (facts.has_lost_place) --queue.lost;
 }
 
 // Its owner keeps a delivery until it is removed here: a worker, the Delivery of the user, or the inbox.
@@ -241,34 +241,34 @@ void Handlers::list_begun() {
   }
   while (next != nullptr) {  // the first one that has begun
     InFlightMessage& one = *std::exchange(next, next->begun_after);
-    Line& line = lines_[one.line];
-    one.begun_before = line.last_begun;
+    Queue& queue = queues_[one.queue];
+    one.begun_before = queue.last_begun;
     one.begun_after = nullptr;
-    (line.last_begun == nullptr ? line.first_begun : line.last_begun->begun_after) = &one;
-    line.last_begun = &one;
+    (queue.last_begun == nullptr ? queue.first_begun : queue.last_begun->begun_after) = &one;
+    queue.last_begun = &one;
   }
 }
 
 void Handlers::unlist_begun(InFlightMessage& delivery) {
-  Line& line = lines_[delivery.line];
+  Queue& queue = queues_[delivery.queue];
   InFlightMessage* const before = std::exchange(delivery.begun_before, nullptr);
   InFlightMessage* const after = std::exchange(delivery.begun_after, nullptr);
-  (before == nullptr ? line.first_begun : before->begun_after) = after;
-  (after == nullptr ? line.last_begun : after->begun_before) = before;
+  (before == nullptr ? queue.first_begun : before->begun_after) = after;
+  (after == nullptr ? queue.last_begun : after->begun_before) = before;
 }
 
 void Handlers::measure_longest() {
-  for (const Line& line : lines_) {
-    line.counters->running_since =
-        line.first_begun == nullptr ? 0 : line.first_begun->began().time_since_epoch().count();
+  for (const Queue& queue : queues_) {
+    queue.counters->running_since =
+        queue.first_begun == nullptr ? 0 : queue.first_begun->began().time_since_epoch().count();
   }
 }
 
 // The inbox no longer keeps the deliveries that are in the lists.
 void Handlers::refuse_verdicts() {
-  for (Line& line : lines_) {
-    line.first_begun = line.last_begun = nullptr;
-    line.counters->running_since = 0;
+  for (Queue& queue : queues_) {
+    queue.first_begun = queue.last_begun = nullptr;
+    queue.counters->running_since = 0;
   }
   inbox_->close();
 }
@@ -298,25 +298,25 @@ void Handlers::refill(InFlightMessage& delivery, const EventSink& log) {
     }
   }
   if (!frees_place) return;
-  workers_->free_places(1, delivery.line);
-  Line& line = lines_[delivery.line];
-  if (!line.settles_later()) return;
-  if (++line.lost != line.most + 1) return;
-  log.log(Severity::warning, std::to_string(line.lost) +
+  workers_->free_places(1, delivery.queue);
+  Queue& queue = queues_[delivery.queue];
+  if (!queue.settles_later()) return;
+  if (++queue.lost != queue.most + 1) return;
+  log.log(Severity::warning, std::to_string(queue.lost) +
                                  " deliveries have lost their leases and are not settled, or their handlers hang, " +
                                  "more than `concurrency`; no more messages are taken until some of them have ended");
 }
 
 void Handlers::call_back(InFlightMessage& delivery, Settlement settlement) {
   if (!delivery.on_settled) return;
-  workers_->call([this, line = delivery.line, id = delivery.message.id(),
+  workers_->call([this, queue = delivery.queue, id = delivery.message.id(),
                   on_settled = std::exchange(delivery.on_settled, nullptr), settlement]() mutable {
     const CallbackScope scope(scope_);
     // Destroys it here, too: what it owns may be the consumer.
     const auto thrown = thrown_by([&] { std::exchange(on_settled, nullptr)(settlement); });
     if (!thrown) return;
     warn([&] {
-      return Warning{line, "the callback of a settled delivery threw: " + redis::escaped(*thrown), std::move(id)};
+      return Warning{queue, "the callback of a settled delivery threw: " + redis::escaped(*thrown), std::move(id)};
     });
   });
 }

@@ -21,8 +21,8 @@
 
 namespace delayqueue {
 
-// Each queue has a line of deliveries that wait for a worker. Used by the consumer's thread only. handle() and what it
-// calls run in the workers.
+// In the WorkerPool the deliveries of each queue wait in a queue of their own. Used by the consumer's thread only.
+// handle() and what it calls run in the workers.
 class Handlers {
  public:
   struct Done {
@@ -36,22 +36,22 @@ class Handlers {
   Handlers(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict,
            Around around);
 
-  // Adds the line of a queue, and returns its number: 0, 1 ... Call it before start().
-  std::size_t add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line);
+  // Adds a queue, and returns its number: 0, 1 ... Call it before start().
+  std::size_t add_queue(AnyHandler handler, Counters& counters, const run::WorkerQueue& queue);
 
   // Makes the worker threads. At most `places` deliveries are outstanding. Throws SetupError; then it has made none.
   void start(std::size_t threads, std::size_t places);
 
   // Runs the handlers of the first and of the redelivered messages. Throws std::bad_alloc: then those that are still in
   // `fetched` were not passed on, and no worker has them.
-  void run(BodyFetcher::Fetched& fetched, std::size_t line);
+  void run(BodyFetcher::Fetched& fetched, std::size_t queue);
   bool empty() const { return given_ == 0 && (workers_ == nullptr || !workers_->has_calls()); }
   void read_loads(std::vector<run::WorkerLoad>& loads) const;
-  // Handlers that run; of lines with a DeliveryHandler: deliveries that are outstanding.
+  // Handlers that run; of queues with a DeliveryHandler: deliveries that are outstanding.
   std::size_t running() const;
 
-  // While on, one worker runs redelivered messages only, unless the line may run no more.
-  void keep_one_free(bool on, std::size_t line);
+  // While on, one worker runs redelivered messages only, unless the queue may run no more.
+  void keep_one_free(bool on, std::size_t queue);
 
   // Returns the handlers and deliveries that have ended since the last call.
   Done take_done();
@@ -60,8 +60,8 @@ class Handlers {
   std::vector<InFlightPtr> dequeue_all();
 
   // Lets another delivery begin in place of one that goes on without its lease, or whose handler hangs, so that others
-  // do not wait for it: frees its place, and adds a worker if its handler still runs. A line with a DeliveryHandler has
-  // no room while more such deliveries of it are outstanding than it may have.
+  // do not wait for it: frees its place, and adds a worker if its handler still runs. A queue with a DeliveryHandler
+  // has no room while more such deliveries of it are outstanding than it may have.
   void refill(InFlightMessage& delivery, const EventSink& log);
 
   // Returns deliveries of this lane that have a verdict, and whose handlers have been running for longer than `most`:
@@ -75,7 +75,7 @@ class Handlers {
   void call_back(InFlightMessage& delivery, Settlement settlement);
 
   struct Warning {
-    std::size_t line;  // of the queue
+    std::size_t queue;  // its number
     std::string text;
     std::string message_id;
   };
@@ -92,7 +92,7 @@ class Handlers {
  private:
   using Workers = run::WorkerPool<InFlightPtr>;
 
-  struct Line {
+  struct Queue {
     AnyHandler handler;
     Counters* counters;
     std::size_t most;      // deliveries that are outstanding
@@ -122,8 +122,8 @@ class Handlers {
   const bool strict_;
   const Around around_;
   const std::shared_ptr<VerdictInbox> inbox_;
-  std::vector<Line> lines_;
-  std::vector<run::WorkerLine> worker_lines_;
+  std::vector<Queue> queues_;
+  std::vector<run::WorkerQueue> worker_queues_;
   std::atomic<InFlightMessage*> begun_{nullptr};  // since list_begun(), the last one first: through begun_before
   std::size_t given_ = 0;                         // to the workers, and not ended yet
   std::set<InFlightPtr> settled_first_;  // with a verdict, but their handlers have not returned, nor been replaced

@@ -546,7 +546,7 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {
     auto delivery = std::make_shared<InFlightMessage>(
-        InFlightMessage::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us, line_, lane_},
+        InFlightMessage::Taken{id, queue_name_, attempt, retries_left_of(taken, id), taken.lease_us, queue_, lane_},
         sent_at + lease_);
     delivery->may_have_headers = taken.has_headers;
     if (id == taken.timed_id) delivery->due = sent_at - taken.late;

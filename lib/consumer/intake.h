@@ -500,12 +500,13 @@ class Prefetcher {
     std::function<void(const Taken&)> taken;
   };
 
-  // `line`: of the queue, see Handlers; `lane`: the number of the lane. `handled`: see
+  // `queue`, `lane`: their numbers, among those of the consumer. `handled`: see
   // ServedQueue::handled_since_retry. Counts each take in `answers`, and gives what it returns to `bodies`.
-  Prefetcher(const std::string& queue, std::size_t line, std::size_t lane, milliseconds lease, std::size_t& handled,
-             AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs, Listener listener)
-      : queue_(std::make_shared<const std::string>(queue)),
-        line_(line),
+  Prefetcher(const std::string& queue_name, std::size_t queue, std::size_t lane, milliseconds lease,
+             std::size_t& handled, AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs,
+             Listener listener)
+      : queue_name_(std::make_shared<const std::string>(queue_name)),
+        queue_(queue),
         lane_(lane),
         lease_(lease),
         handled_(handled),
@@ -563,8 +564,8 @@ class Prefetcher {
                   std::size_t more);
   void count_share(const store::Taken& taken);
 
-  const std::shared_ptr<const std::string> queue_;  // its name, in every Message
-  const std::size_t line_;
+  const std::shared_ptr<const std::string> queue_name_;  // in every Message
+  const std::size_t queue_;
   const std::size_t lane_;
   const milliseconds lease_;
   std::size_t& handled_;

@@ -67,7 +67,7 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
               {[this](auto fetched) { on_fetched(std::move(fetched)); },
                [this](const auto& delivery, auto reason) { on_unfetched(delivery, std::move(reason)); },
                [this](Severity severity, const auto& text) { partition_.log(severity, text); }}),
-      prefetcher_(queue.name, queue.line, number, queue.options.lease, queue.handled_since_retry, answers_, bodies_,
+      prefetcher_(queue.name, queue.number, number, queue.options.lease, queue.handled_since_retry, answers_, bodies_,
                   poison_runs,
                   {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
                    [this](const auto& taken) { on_taken(taken); }}),
@@ -204,7 +204,7 @@ bool Lane::has_backlog() const { return settler_.size() > kMostBatches * store::
 planning::LaneView Lane::view(bool settles) {
   const Clock::time_point now = Clock::now();
   planning::LaneView view;
-  view.queue = queue().line;
+  view.queue = queue().number;
   view.may_take = may_take();
   view.works = works();
   view.may_send =
@@ -321,7 +321,7 @@ void Lane::on_fetched(BodyFetcher::Fetched fetched) {
   try {
     reporter().fetched(fetched);
     for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
-    handlers_.run(fetched, queue().line);
+    handlers_.run(fetched, queue().number);
   } catch (...) {
     stop_renewing(fetched);
     throw;

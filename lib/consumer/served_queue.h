@@ -119,8 +119,8 @@ struct ServedQueue {
         consumer(consumer_id),
         endpoint(url, name, options.connection, options.queue),
         reporter(name, consumer, options),
-        line(handlers.add_line(std::move(subscription.handler), reporter.counters(),
-                               {subscription.options.weight, options.concurrency})) {}
+        number(handlers.add_queue(std::move(subscription.handler), reporter.counters(),
+                                  {subscription.options.weight, options.concurrency})) {}
   ServedQueue(const ServedQueue&) = delete;
   ServedQueue& operator=(const ServedQueue&) = delete;
 
@@ -129,7 +129,7 @@ struct ServedQueue {
   const std::string consumer;
   Endpoint endpoint;  // of partition 0
   Reporter reporter;
-  const std::size_t line;          // in Handlers, and its number among the queues
+  const std::size_t number;        // among the queues of the consumer
   std::vector<Lane*> lanes{};      // by partition
   store::ConsumerEntry profile{};  // of the consumer, for the registry; the same for all its queues
   std::uint64_t turns = 0;         // that its lanes have used; the lane whose last one has the lowest number is next

@@ -26,11 +26,11 @@ namespace delayqueue::run {
 // a - b, or 0 if b is larger.
 inline std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
-// The load of the workers, as it concerns one line of tasks.
+// The load of the workers, as it concerns one queue of tasks.
 struct WorkerLoad {
   std::size_t idle = 0;     // workers that may begin a task, less those that the queued urgent tasks need
-  std::size_t waiting = 0;  // queued tasks of the line that are not urgent
-  std::size_t running = 0;  // tasks of the line that have a place or are urgent
+  std::size_t waiting = 0;  // queued tasks that are not urgent
+  std::size_t running = 0;  // tasks of the queue that have a place or are urgent
   std::size_t allowed = std::numeric_limits<std::size_t>::max();  // how many more of its tasks may have one
   std::size_t places = std::numeric_limits<std::size_t>::max();   // free ones, less those that the urgent tasks need
 };
@@ -44,21 +44,21 @@ struct WorkResult {
   bool frees_place;  // false: the task goes on without the worker, until free_places()
 };
 
-// A line of tasks that wait for the workers.
-struct WorkerLine {
+// A queue of tasks that wait for the workers.
+struct WorkerQueue {
   unsigned weight = 1;                                          // see Turns
   std::size_t limit = std::numeric_limits<std::size_t>::max();  // most of its tasks that have a place at the same time
 };
 
-// Worker threads with lines of tasks. Urgent tasks go before all others; besides, lines with tasks take turns by their
-// weights, and a line whose limit is reached delays no other. A line may keep one worker free for its urgent tasks, so
-// that they need not wait for a long task to end.
+// Worker threads with queues of tasks. Urgent tasks go before all others; besides, queues with tasks take turns by
+// their weights, and a queue whose limit is reached delays no other. A queue may keep one worker free for its urgent
+// tasks, so that they need not wait for a long task to end.
 //
 // A worker calls work(task), then passes the task to take_done(). At that moment load() counts the worker as idle
 // again. The pool calls wake() in a worker thread when take_done() has tasks after it had none, and when has_calls()
 // becomes false. Neither work(), wake() nor the calls that call() adds may throw.
 //
-// A task takes one of the `places` when it begins, and one of those that the limit of its line allows. As a rule they
+// A task takes one of the `places` when it begins, and one of those that the limit of its queue allows. As a rule they
 // are free when work() returns; a task that goes on without its worker keeps them until free_places(). While all places
 // are taken, no task begins.
 //
@@ -72,13 +72,13 @@ class WorkerPool {
   // `strict`: see Turns.
   WorkerPool(std::size_t workers, std::function<WorkResult(Task&)> work, std::function<void()> wake,
              const std::atomic<bool>& holds, std::size_t places = std::numeric_limits<std::size_t>::max(),
-             const std::vector<WorkerLine>& lines = {{}}, bool strict = false)
+             const std::vector<WorkerQueue>& queues = {{}}, bool strict = false)
       : work_(std::move(work)),
         wake_(std::move(wake)),
         holds_(holds),
         places_(places),
-        turns_(weights_of(lines), strict) {
-    for (const WorkerLine& line : lines) lines_.emplace_back().limit = line.limit;
+        turns_(weights_of(queues), strict) {
+    for (const WorkerQueue& queue : queues) queues_.emplace_back().limit = queue.limit;
     try {
       for (std::size_t i = 0; i < workers; ++i) add_worker();
     } catch (...) {
@@ -92,35 +92,35 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   // Throws std::bad_alloc: then `tasks` still has all of them, and none was added.
-  void submit(std::vector<Task>&& tasks, std::size_t line = 0) { put(tasks, &Line::queue, line); }
-  void submit_urgent(std::vector<Task>&& tasks, std::size_t line = 0) { put(tasks, &Line::urgent, line); }
+  void submit(std::vector<Task>&& tasks, std::size_t queue = 0) { put(tasks, &Queue::waiting, queue); }
+  void submit_urgent(std::vector<Task>&& tasks, std::size_t queue = 0) { put(tasks, &Queue::urgent, queue); }
 
-  // While on, the line's last place is for an urgent task, and the last idle worker takes only urgent tasks: unless the
-  // limit of the line is reached, so that none of it could begin, or it is the turn of another line with a task.
-  void keep_one_free(bool on, std::size_t line = 0) {
+  // While on, the queue's last place is for an urgent task, and the last idle worker takes only urgent tasks: unless
+  // the limit of the queue is reached, so that none of it could begin, or it is the turn of another queue with a task.
+  void keep_one_free(bool on, std::size_t queue = 0) {
     std::unique_lock lock(mutex_);
-    lines_[line].keeps_free = on;
+    queues_[queue].keeps_free = on;
     wake_next(lock);
   }
 
-  WorkerLoad load(std::size_t line = 0) const {
+  WorkerLoad load(std::size_t queue = 0) const {
     const std::lock_guard lock(mutex_);
-    return load_of(lines_[line], urgent_to_begin());
+    return load_of(queues_[queue], urgent_to_begin());
   }
 
-  // Writes the load of each line.
+  // Writes the load of each queue.
   void read_loads(std::vector<WorkerLoad>& loads) const {
     const std::lock_guard lock(mutex_);
     loads.clear();
     const std::size_t urgent = urgent_to_begin();
-    for (const Line& line : lines_) loads.push_back(load_of(line, urgent));
+    for (const Queue& queue : queues_) loads.push_back(load_of(queue, urgent));
   }
 
-  // So many tasks of the line whose work() has returned without freeing their places have ended.
-  void free_places(std::size_t count, std::size_t line = 0) {
+  // So many tasks of the queue whose work() has returned without freeing their places have ended.
+  void free_places(std::size_t count, std::size_t queue = 0) {
     std::unique_lock lock(mutex_);
     taken_ -= count;
-    lines_[line].running -= count;
+    queues_[queue].running -= count;
     wake_next(lock);
   }
 
@@ -145,14 +145,14 @@ class WorkerPool {
     return std::exchange(done_, {});
   }
 
-  // Removes and returns the queued tasks, line by line.
+  // Removes and returns the queued tasks, queue by queue.
   std::vector<Task> dequeue_all() {
     const std::lock_guard lock(mutex_);
     std::vector<Task> tasks;
-    for (std::size_t i = 0; i < lines_.size(); ++i) {
-      for (std::deque<Task>* queue : {&lines_[i].urgent, &lines_[i].queue}) {
-        for (Task& task : *queue) tasks.push_back(std::move(task));
-        queue->clear();
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+      for (std::deque<Task>* some : {&queues_[i].urgent, &queues_[i].waiting}) {
+        for (Task& task : *some) tasks.push_back(std::move(task));
+        some->clear();
       }
       turns_.set_busy(i, false);
     }
@@ -195,49 +195,49 @@ class WorkerPool {
   }
 
  private:
-  struct Line {
+  struct Queue {
     std::size_t limit = 0;
     std::size_t running = 0;  // those that have a place
     bool keeps_free = false;
     std::deque<Task> urgent{};
-    std::deque<Task> queue{};
+    std::deque<Task> waiting{};
   };
 
   struct Next {
-    std::size_t line;
-    std::deque<Task> Line::*queue;
+    std::size_t queue;
+    std::deque<Task> Queue::*kind;
   };
 
-  static std::vector<unsigned> weights_of(const std::vector<WorkerLine>& lines) {
+  static std::vector<unsigned> weights_of(const std::vector<WorkerQueue>& queues) {
     std::vector<unsigned> weights;
-    weights.reserve(lines.size());
-    for (const WorkerLine& line : lines) weights.push_back(line.weight);
+    weights.reserve(queues.size());
+    for (const WorkerQueue& queue : queues) weights.push_back(queue.weight);
     return weights;
   }
 
-  // Queued urgent tasks that the limits of their lines allow to begin.
+  // Queued urgent tasks that the limits of their queues allow to begin.
   std::size_t urgent_to_begin() const {
     if (urgent_ == 0) return 0;
     std::size_t count = 0;
-    for (const Line& line : lines_) count += std::min(line.urgent.size(), minus(line.limit, line.running));
+    for (const Queue& queue : queues_) count += std::min(queue.urgent.size(), minus(queue.limit, queue.running));
     return count;
   }
 
-  WorkerLoad load_of(const Line& line, std::size_t urgent) const {
-    const std::size_t running = line.running + line.urgent.size();
-    return {minus(free_workers(), urgent), line.queue.size(), running, minus(line.limit, running),
+  WorkerLoad load_of(const Queue& queue, std::size_t urgent) const {
+    const std::size_t running = queue.running + queue.urgent.size();
+    return {minus(free_workers(), urgent), queue.waiting.size(), running, minus(queue.limit, running),
             minus(places_ - taken_, urgent)};
   }
 
-  void put(std::vector<Task>& tasks, std::deque<Task> Line::*queue, std::size_t line) {
+  void put(std::vector<Task>& tasks, std::deque<Task> Queue::*kind, std::size_t queue) {
     if (tasks.empty()) return;
     std::unique_lock lock(mutex_);
-    std::deque<Task>& to = lines_[line].*queue;
+    std::deque<Task>& to = queues_[queue].*kind;
     // At the end of a deque it adds all or, if it throws, none.
     to.insert(to.end(), std::make_move_iterator(tasks.begin()), std::make_move_iterator(tasks.end()));
-    (queue == &Line::urgent ? urgent_ : waiting_) += tasks.size();
+    (kind == &Queue::urgent ? urgent_ : waiting_) += tasks.size();
     tasks.clear();
-    turns_.set_busy(line, true);
+    turns_.set_busy(queue, true);
     wake_next(lock);
   }
 
@@ -256,39 +256,39 @@ class WorkerPool {
   // Where the next task is; nullopt: none may begin.
   std::optional<Next> next() const {
     if (holds_ || free_workers() == 0) return std::nullopt;
-    if (const auto urgent = next_in(&Line::urgent, urgent_)) return urgent;
-    const auto next = next_in(&Line::queue, waiting_);
-    return next && free_workers() == 1 && is_kept_from(next->line) ? std::nullopt : next;
+    if (const auto urgent = next_in(&Queue::urgent, urgent_)) return urgent;
+    const auto next = next_in(&Queue::waiting, waiting_);
+    return next && free_workers() == 1 && is_kept_from(next->queue) ? std::nullopt : next;
   }
 
-  // Whether the last idle worker is kept free for another line than this one, or for an urgent task of this one.
+  // Whether the last idle worker is kept free for another queue than this one, or for an urgent task of this one.
   bool is_kept_from(std::size_t next) const {
-    for (std::size_t i = 0; i < lines_.size(); ++i) {
-      if (lines_[i].keeps_free && lines_[i].running < lines_[i].limit && !turns_.precedes(next, i)) return true;
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+      if (queues_[i].keeps_free && queues_[i].running < queues_[i].limit && !turns_.precedes(next, i)) return true;
     }
     return false;
   }
 
-  std::optional<Next> next_in(std::deque<Task> Line::*queue, std::size_t tasks) const {
+  std::optional<Next> next_in(std::deque<Task> Queue::*kind, std::size_t tasks) const {
     if (tasks == 0) return std::nullopt;
     const std::size_t next = turns_.next([&](std::size_t i) {
-      const Line& line = lines_[i];
-      const std::size_t kept = line.keeps_free && queue == &Line::queue ? 1 : 0;
-      return !(line.*queue).empty() && line.running < minus(line.limit, kept);
+      const Queue& queue = queues_[i];
+      const std::size_t kept = queue.keeps_free && kind == &Queue::waiting ? 1 : 0;
+      return !(queue.*kind).empty() && queue.running < minus(queue.limit, kept);
     });
-    return next < lines_.size() ? std::optional(Next{next, queue}) : std::nullopt;
+    return next < queues_.size() ? std::optional(Next{next, kind}) : std::nullopt;
   }
 
   Task take(const Next& next) {
-    Line& line = lines_[next.line];
-    Task task = std::move((line.*next.queue).front());
-    (line.*next.queue).pop_front();
-    --(next.queue == &Line::urgent ? urgent_ : waiting_);
+    Queue& queue = queues_[next.queue];
+    Task task = std::move((queue.*next.kind).front());
+    (queue.*next.kind).pop_front();
+    --(next.kind == &Queue::urgent ? urgent_ : waiting_);
     ++busy_;
     ++taken_;
-    ++line.running;
-    turns_.serve(next.line);
-    if (line.urgent.empty() && line.queue.empty()) turns_.set_busy(next.line, false);
+    ++queue.running;
+    turns_.serve(next.queue);
+    if (queue.urgent.empty() && queue.waiting.empty()) turns_.set_busy(next.queue, false);
     return task;
   }
 
@@ -316,7 +316,7 @@ class WorkerPool {
       if (!stays) --workers_;
       if (result.frees_place) {
         --taken_;
-        --lines_[begins->line].running;
+        --queues_[begins->queue].running;
       }
       add_done(std::move(task), lock);
       if (done_.size() > 1) continue;
@@ -370,9 +370,9 @@ class WorkerPool {
   mutable std::mutex mutex_;  // guards all members below, but for the threads_ and calls_ that close() finds
   std::condition_variable ready_;
   Turns turns_;
-  std::deque<Line> lines_;
-  std::size_t urgent_ = 0;   // queued urgent tasks of all lines
-  std::size_t waiting_ = 0;  // queued other tasks of all lines
+  std::deque<Queue> queues_;
+  std::size_t urgent_ = 0;   // queued urgent tasks of all queues
+  std::size_t waiting_ = 0;  // queued other tasks of all queues
   std::vector<Task> done_;
   std::deque<std::function<void()>> calls_;
   std::size_t calls_left_ = 0;  // queued or running

@@ -15,7 +15,7 @@ InFlightPtr to_handle(int attempt) {
 class OneWorker {
  public:
   explicit OneWorker(Handler handler) : handlers(nullptr, [] {}, stopping_, false, {}) {
-    handlers.add_line(std::move(handler), counters, {1, 1});
+    handlers.add_queue(std::move(handler), counters, {1, 1});
     handlers.start(1, 1);
   }
   ~OneWorker() {
@@ -72,11 +72,11 @@ TEST_CASE("handlers: after the one that has been running the longest comes the o
   const std::atomic<bool> stopping{false};
   Counters counters;
   Handlers handlers(nullptr, [] {}, stopping, false, {});
-  handlers.add_line(Handler([&](const Message& message) {
-                      (message.attempt() == 1 ? first : second).pass();
-                      return ack();
-                    }),
-                    counters, {1, 2});
+  handlers.add_queue(Handler([&](const Message& message) {
+                       (message.attempt() == 1 ? first : second).pass();
+                       return ack();
+                     }),
+                     counters, {1, 2});
   handlers.start(2, 2);
   for (std::size_t i = 0; i < 2; ++i) {
     BodyFetcher::Fetched fetched{{deliveries[i]}, {}, {}};

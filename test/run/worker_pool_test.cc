@@ -9,13 +9,13 @@ namespace {
 // negative task keeps its place.
 class Workers {
  public:
-  explicit Workers(std::size_t workers, std::size_t places = 1000, const std::vector<WorkerLine>& lines = {{}})
+  explicit Workers(std::size_t workers, std::size_t places = 1000, const std::vector<WorkerQueue>& queues = {{}})
       : pool(
             workers,
             [this](int& task) {
               return WorkResult{work(task), task >= 0 && frees};
             },
-            [this] { woken = true; }, holds, places, lines) {}
+            [this] { woken = true; }, holds, places, queues) {}
   ~Workers() { open(); }
 
   void open() {
@@ -222,11 +222,11 @@ TEST_CASE("worker_pool: a worker that is not needed after all ends before it beg
   CHECK(eventually([&] { return idle() == 2; }, kPatience));
 }
 
-// How many of the first tasks that began were of each line. The tasks of line i are all i.
-std::vector<std::size_t> begun_of_lines(const std::vector<int>& begun, std::size_t first, std::size_t lines) {
-  std::vector<std::size_t> of_lines(lines, 0);
-  for (std::size_t i = 0; i < first; ++i) ++of_lines[static_cast<std::size_t>(begun[i])];
-  return of_lines;
+// How many of the first tasks that began were of each queue. The tasks of queue i are all i.
+std::vector<std::size_t> begun_of_queues(const std::vector<int>& begun, std::size_t first, std::size_t queues) {
+  std::vector<std::size_t> of_queues(queues, 0);
+  for (std::size_t i = 0; i < first; ++i) ++of_queues[static_cast<std::size_t>(begun[i])];
+  return of_queues;
 }
 
 std::size_t memory_mappings() {
@@ -246,7 +246,7 @@ TEST_CASE("worker_pool: replaced workers leave no memory behind") {
   CHECK(memory_mappings() < before + 150);  // a thread that was not joined keeps two
 }
 
-TEST_CASE("worker_pool: lines with tasks take turns by their weights") {
+TEST_CASE("worker_pool: queues with tasks take turns by their weights") {
   std::atomic<bool> holds{true};
   std::vector<int> begun;
   WorkerPool<int> pool(
@@ -256,15 +256,15 @@ TEST_CASE("worker_pool: lines with tasks take turns by their weights") {
         return true;
       },
       [] {}, holds, 1000, {{6}, {3}, {1}});
-  for (std::size_t line = 0; line < 3; ++line) pool.submit(std::vector<int>(60, static_cast<int>(line)), line);
+  for (std::size_t queue = 0; queue < 3; ++queue) pool.submit(std::vector<int>(60, static_cast<int>(queue)), queue);
   holds = false;
   pool.keep_one_free(false);  // wakes a worker
   std::size_t done = 0;
   CHECK(eventually([&] { return (done += pool.take_done().size()) == 180; }, kPatience));
-  CHECK(begun_of_lines(begun, 100, 3) == std::vector<std::size_t>{60, 30, 10});
+  CHECK(begun_of_queues(begun, 100, 3) == std::vector<std::size_t>{60, 30, 10});
 }
 
-TEST_CASE("worker_pool: a line whose limit is reached delays no other, and goes on when a task of it ends") {
+TEST_CASE("worker_pool: a queue whose limit is reached delays no other, and goes on when a task of it ends") {
   Workers workers(4, 1000, {{1, 2}, {1}});
   workers.pool.submit({100, 101, 1, 2}, 0);
   REQUIRE(eventually([&] { return workers.begun().size() == 2; }, kPatience));
@@ -281,7 +281,8 @@ TEST_CASE("worker_pool: a line whose limit is reached delays no other, and goes 
   CHECK(eventually([&] { return workers.done().size() == 8; }, kPatience));
 }
 
-TEST_CASE("worker_pool: a line whose limit is reached keeps no worker free, and its next place is for an urgent task") {
+TEST_CASE(
+    "worker_pool: a queue whose limit is reached keeps no worker free, and its next place is for an urgent task") {
   Workers workers(2, 1000, {{1, 1}, {1}});
   workers.pool.keep_one_free(true, 0);
   workers.pool.submit({1}, 0);
@@ -297,19 +298,19 @@ TEST_CASE("worker_pool: a line whose limit is reached keeps no worker free, and 
   CHECK(eventually([&] { return workers.done() == std::vector<int>{2, 3, 100, 1}; }, kPatience));
 }
 
-TEST_CASE("worker_pool: the last worker is kept free for a line only in its turn") {
+TEST_CASE("worker_pool: the last worker is kept free for a queue only in its turn") {
   Workers workers(1, 1000, {{1}, {2}});
   workers.pool.keep_one_free(true, 0);
   workers.pool.submit({1, 2, 3, 4}, 1);
   CHECK_FALSE(eventually([&] { return !workers.begun().empty(); }, 50ms));
-  workers.pool.submit_urgent({5}, 0);  // two of the other line have their turn now
+  workers.pool.submit_urgent({5}, 0);  // two of the other queue have their turn now
   CHECK(eventually([&] { return workers.done() == std::vector<int>{5, 1, 2}; }, kPatience));
   CHECK_FALSE(eventually([&] { return workers.begun().size() > 3; }, 50ms));
   workers.pool.keep_one_free(false, 0);
   CHECK(eventually([&] { return workers.done() == std::vector<int>{5, 1, 2, 3, 4}; }, kPatience));
 }
 
-TEST_CASE("worker_pool: a task whose place was freed does not count for the limit of its line") {
+TEST_CASE("worker_pool: a task whose place was freed does not count for the limit of its queue") {
   Workers workers(1, 1000, {{1, 1}, {1}});
   workers.pool.submit({100}, 0);
   REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
