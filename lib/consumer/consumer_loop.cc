@@ -114,7 +114,7 @@ Loop::Pause ConsumerLoop::step() {
   collect_done();
   add_missing_lanes();
   for (Lane& lane : lanes_) {
-    lane.expire_overrunning();
+    lane.lose_overrunning();
     lane.advance_lone_fetches();
   }
   wakeup_connections_.read();
@@ -187,7 +187,7 @@ void ConsumerLoop::make_plan() {
 void ConsumerLoop::tick(LaneServer& server) {
   if (!server.is_ready()) return;
   if (!server.is_only()) {
-    for (Lane* lane : server.lanes()) lane->release_late(plan_.gives_back[lane->number()]);
+    for (Lane* lane : server.lanes()) lane->release_late(plan_.releases_late[lane->number()]);
   }
   start_round_trips(server);
   server.finish_round_trip();

@@ -288,7 +288,7 @@ std::vector<InFlightPtr> Handlers::take_hanging(std::size_t lane, milliseconds m
   return hanging;
 }
 
-void Handlers::refill(InFlightMessage& delivery, const EventSink& log) {
+void Handlers::lose_place(InFlightMessage& delivery, const EventSink& log) {
   const bool frees_place = delivery.lose_place();
   if (delivery.keeps_worker()) {
     try {

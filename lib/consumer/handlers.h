@@ -62,7 +62,7 @@ class Handlers {
   // Lets another delivery begin in place of one that goes on without its lease, or whose handler hangs, so that others
   // do not wait for it: frees its place, and adds a worker if its handler still runs. A queue with a DeliveryHandler
   // has no room while more such deliveries of it are outstanding than it may have.
-  void refill(InFlightMessage& delivery, const EventSink& log);
+  void lose_place(InFlightMessage& delivery, const EventSink& log);
 
   // Returns deliveries of this lane that have a verdict, and whose handlers have been running for longer than `most`:
   // each once. The LeaseKeeper does not hold them any more.
@@ -96,7 +96,7 @@ class Handlers {
     AnyHandler handler;
     Counters* counters;
     std::size_t most;      // deliveries that are outstanding
-    std::size_t lost = 0;  // deliveries that have not ended, and whose places were freed: see refill()
+    std::size_t lost = 0;  // deliveries that have not ended, and whose places were freed: see lose_place()
     bool keeps_one_free = false;
     // The deliveries whose handlers have begun, and that have not ended, in this order: a list through begun_after.
     InFlightMessage* first_begun = nullptr;

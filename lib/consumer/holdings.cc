@@ -138,7 +138,7 @@ void LeaseKeeper::finish(const Renewal& renewal, std::size_t first, const store:
     const InFlightPtr& delivery = renewal.members[first + i];
     const char outcome = renewed.outcomes[i];
     if (outcome == 'N') delivery->receipt_us = renewal.new_end_us;
-    if (!holds(delivery)) continue;  // expired while the answer was on its way
+    if (!holds(delivery)) continue;  // lost while the answer was on its way
     if (outcome == 'N' && in_time) delivery->lease->renew(renewal.trusted);
     if (outcome != 'T' && outcome != 'G') {
       if (again) to_renew_.push_back(delivery);
@@ -158,7 +158,7 @@ void LeaseKeeper::keep_unconfirmed(const Renewal& renewal, std::size_t first) {
   renew_soon();
 }
 
-std::vector<InFlightPtr> LeaseKeeper::expire_overrunning(milliseconds most) {
+std::vector<InFlightPtr> LeaseKeeper::lose_overrunning(milliseconds most) {
   std::vector<InFlightPtr> late;
   for (const auto& [id, delivery] : held_) {
     if (delivery->runs_longer_than(most)) late.push_back(delivery);

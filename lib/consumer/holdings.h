@@ -63,9 +63,9 @@ class LeaseKeeper {
              std::size_t most = std::numeric_limits<std::size_t>::max());
   bool is_unconfirmed() const { return !unconfirmed_.members.empty(); }
 
-  // Stops holding deliveries whose handler has been running for longer than `most`, and returns them. Their leases run
-  // out.
-  std::vector<InFlightPtr> expire_overrunning(milliseconds most);
+  // Loses the deliveries whose handler has been running for longer than `most`, and returns them: their leases are not
+  // renewed any more, so they run out.
+  std::vector<InFlightPtr> lose_overrunning(milliseconds most);
 
  private:
   struct Renewal {

@@ -348,24 +348,24 @@ void Lane::stop_renewing(const BodyFetcher::Fetched& fetched) {
   reporter().returned(fetched.first.size() + fetched.redelivered.size());
 }
 
-void Lane::expire_overrunning() {
+void Lane::lose_overrunning() {
   const Clock::time_point now = Clock::now();
   if (!timers_.overrun_is_due(now)) return;
   timers_.checking_overrun(now);
-  for (const InFlightPtr& delivery : lease_keeper_.expire_overrunning(options().processing_timeout)) {
+  for (const InFlightPtr& delivery : lease_keeper_.lose_overrunning(options().processing_timeout)) {
     reporter().overrunning(*delivery, options().processing_timeout);
-    handlers_.refill(*delivery, reporter().sink());
+    handlers_.lose_place(*delivery, reporter().sink());
   }
   for (const InFlightPtr& delivery : handlers_.take_hanging(number_, options().processing_timeout)) {
     reporter().hanging(*delivery, options().processing_timeout);
-    handlers_.refill(*delivery, reporter().sink());
+    handlers_.lose_place(*delivery, reporter().sink());
   }
 }
 
 void Lane::on_lost(const std::vector<InFlightPtr>& lost) {
   for (const InFlightPtr& delivery : lost) {
     reporter().lost(*delivery);
-    handlers_.refill(*delivery, reporter().sink());
+    handlers_.lose_place(*delivery, reporter().sink());
   }
 }
 

@@ -178,7 +178,8 @@ class Lane {
 
   // Takes deliveries that have a verdict now. So many handlers have returned since the last call.
   void settle(const std::vector<InFlightPtr>& done, std::size_t returned);
-  void expire_overrunning();
+  // Those whose handlers run for longer than processing_timeout lose their leases and places.
+  void lose_overrunning();
   // Releases deliveries whose handlers have not begun, and those that wait for their bodies, as if they had never
   // been taken.
   void release_unstarted(std::vector<InFlightPtr> unstarted);

@@ -52,7 +52,7 @@ class Planner {
     add_up();
     find_work();
     decide_starts();
-    give_back_late();
+    release_late();
     read_markers();
     take();
     add_up();  // with what these takes may return
@@ -308,11 +308,11 @@ class Planner {
   }
 
   // A server that answers late may return more than all lanes together may hold, because others got its places.
-  void give_back_late() {
+  void release_late() {
     std::size_t excess = minus(all_.held, budget());
     for (const LaneView& lane : lanes_) {
-      plan_.gives_back.push_back(std::min(excess, lane.came_late));
-      excess -= plan_.gives_back.back();
+      plan_.releases_late.push_back(std::min(excess, lane.came_late));
+      excess -= plan_.releases_late.back();
     }
   }
 

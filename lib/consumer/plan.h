@@ -1,6 +1,6 @@
 // The plan of a step of a consumer: which lanes take messages, in which order, how many and from where; which servers
 // begin a round trip for that; for which queues a worker is kept free; which lanes listen for wake-ups; and what is
-// given back.
+// released, because it came late.
 //
 // plan() is a pure function of a snapshot and of the turns of the queues: it reads no clock, does no I/O, and calls
 // nothing that its caller passes. Time is in the snapshot, as flags and numbers. The loop, the lanes and the workers
@@ -129,13 +129,13 @@ struct Take {
 };
 
 struct Plan {
-  std::vector<Take> takes{};              // in the order in which they are sent
-  std::vector<bool> starts{};             // of each server: a round trip that fetches and takes begins
-  std::vector<bool> goes_on{};            // of each server: after these takes, lanes could take again at once
-  std::vector<bool> full{};               // of each lane: it has no room
-  std::vector<bool> listens{};            // of each lane: it has room, and knows of nothing to take
-  std::vector<std::size_t> gives_back{};  // of each lane: messages of late answers, before others are sent
-  std::vector<bool> keeps_one_free{};     // of each queue: a worker is kept free for its retry
+  std::vector<Take> takes{};                 // in the order in which they are sent
+  std::vector<bool> starts{};                // of each server: a round trip that fetches and takes begins
+  std::vector<bool> goes_on{};               // of each server: after these takes, lanes could take again at once
+  std::vector<bool> full{};                  // of each lane: it has no room
+  std::vector<bool> listens{};               // of each lane: it has room, and knows of nothing to take
+  std::vector<std::size_t> releases_late{};  // of each lane: messages of late answers, before others are sent
+  std::vector<bool> keeps_one_free{};        // of each queue: a worker is kept free for its retry
 };
 
 struct Result {

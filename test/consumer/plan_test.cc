@@ -179,7 +179,7 @@ TEST_CASE("plan: what many partitions prefetch adds up, though each handles a me
   CHECK(consumer.take().first.total == 9);
 }
 
-TEST_CASE("plan: messages that may still come take places; what is late beyond the bound is given back") {
+TEST_CASE("plan: messages that may still come take places; what is late beyond the bound is released") {
   Consumer consumer({1, 1});
   consumer.rests(0);
   consumer.server().takes = 1;
@@ -187,13 +187,13 @@ TEST_CASE("plan: messages that may still come take places; what is late beyond t
   CHECK(consumer.places() == Places{0, 3});
   consumer.lane(0).coming = 12;
   CHECK(consumer.places() == Places{0, 0});
-  CHECK(consumer.plan().gives_back == Places{0, 0});
+  CHECK(consumer.plan().releases_late == Places{0, 0});
   consumer.lane(0).coming = 0;
   consumer.lane(0).fetching = 8;
   consumer.lane(1).fetching = 4;
   consumer.lane(0).came_late = 1;
   consumer.lane(1).came_late = 4;
-  CHECK(consumer.plan().gives_back == Places{1, 1});
+  CHECK(consumer.plan().releases_late == Places{1, 1});
 }
 
 TEST_CASE("plan: places promised to a server whose answers are late are free for the others") {
@@ -808,8 +808,8 @@ void check_plan(const Snapshot& shot, const Plan& plan) {
   const bool expected =
       std::any_of(shot.lanes.begin(), shot.lanes.end(), [](const LaneView& one) { return one.expects_poison; });
   CHECK(poison <= (shot.limits.poison_allowed && !expected ? 1 : 0));
-  const std::size_t back = std::accumulate(plan.gives_back.begin(), plan.gives_back.end(), std::size_t{0});
-  CHECK(back <= minus(before.all, before.bound));
+  const std::size_t released = std::accumulate(plan.releases_late.begin(), plan.releases_late.end(), std::size_t{0});
+  CHECK(released <= minus(before.all, before.bound));
 }
 
 TEST_CASE(
