@@ -469,9 +469,9 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
   listener_.failed(delivery, std::move(reason));
 }
 
-// ---- Prefetcher -----------------------------------------------------------------------------------------------------
+// ---- Taker ----------------------------------------------------------------------------------------------------------
 
-void Prefetcher::describe(planning::LaneView& view) const {
+void Taker::describe(planning::LaneView& view) const {
   view.coming = coming_;
   view.coming_retries = coming_retries_;
   view.more_ready = more_ready_;
@@ -483,7 +483,7 @@ void Prefetcher::describe(planning::LaneView& view) const {
   poison_guard_.describe(view);
 }
 
-void Prefetcher::take(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take) {
+void Taker::take(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take) {
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of(take)) {
     round_trip.expect(
@@ -499,22 +499,22 @@ void Prefetcher::take(RoundTrip& round_trip, const store::Moves& moves, const pl
   }
 }
 
-void Prefetcher::begin_take(const store::TakeLimits& limits) {
+void Taker::begin_take(const store::TakeLimits& limits) {
   answers_.begin();
   coming_ += limits.total;
   coming_retries_ += limits.retry_max;
   poison_guard_.sent(limits);
 }
 
-void Prefetcher::end_take(const store::TakeLimits& limits) {
+void Taker::end_take(const store::TakeLimits& limits) {
   answers_.end();
   coming_ = minus(coming_, limits.total);
   coming_retries_ = minus(coming_retries_, limits.retry_max);
   if (limits.retry_max > 0) poison_guard_.ended();
 }
 
-void Prefetcher::take_due(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take, bool with_ids,
-                          const store::Watcher& watcher) {
+void Taker::take_due(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take, bool with_ids,
+                     const store::Watcher& watcher) {
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of(take)) {
     // A small take moves a whole batch, and the next takes find them in ready. A large one moves only what it takes, so
@@ -535,8 +535,8 @@ void Prefetcher::take_due(RoundTrip& round_trip, const store::Moves& moves, cons
 }
 
 // more: the messages that are left in ready, as far as is known.
-void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
-                            std::size_t more) {
+void Taker::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
+                       std::size_t more) {
   more_ready_ = more > 0;
   expected_ = more;
   full_ = taken.popped == limits.total;
@@ -561,7 +561,7 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
   listener_.taken(result);
 }
 
-void Prefetcher::count_share(const store::Taken& taken) {
+void Taker::count_share(const store::Taken& taken) {
   since_retry_ += taken.popped - taken.from_retry;
   since_retry_ = minus(since_retry_, (planning::kRetryShare - 1) * taken.from_retry);
   if (taken.from_retry > 0) handled_ = 0;

@@ -477,10 +477,10 @@ class BodyFetcher {
   double body_size_ = 32 * 1024;  // running average, with headers; begins high, so that the first fetches are small
 };
 
-// ---- Prefetcher -----------------------------------------------------------------------------------------------------
+// ---- Taker ----------------------------------------------------------------------------------------------------------
 
-// Prefetcher: takes messages for a lane as plan() says, and keeps what the takes have shown.
-class Prefetcher {
+// Taker: takes messages for a lane as plan() says, and keeps what the takes have shown.
+class Taker {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -502,9 +502,8 @@ class Prefetcher {
 
   // `queue`, `lane`: their numbers, among those of the consumer. `handled`: see
   // ServedQueue::handled_since_retry. Counts each take in `answers`, and gives what it returns to `bodies`.
-  Prefetcher(const std::string& queue_name, std::size_t queue, std::size_t lane, milliseconds lease,
-             std::size_t& handled, AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs,
-             Listener listener)
+  Taker(const std::string& queue_name, std::size_t queue, std::size_t lane, milliseconds lease, std::size_t& handled,
+        AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs, Listener listener)
       : queue_name_(std::make_shared<const std::string>(queue_name)),
         queue_(queue),
         lane_(lane),

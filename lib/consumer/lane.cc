@@ -67,10 +67,10 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
               {[this](auto fetched) { on_fetched(std::move(fetched)); },
                [this](const auto& delivery, auto reason) { on_unfetched(delivery, std::move(reason)); },
                [this](Severity severity, const auto& text) { partition_.log(severity, text); }}),
-      prefetcher_(queue.name, queue.number, number, queue.options.lease, queue.handled_since_retry, answers_, bodies_,
-                  poison_runs,
-                  {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
-                   [this](const auto& taken) { on_taken(taken); }}),
+      taker_(queue.name, queue.number, number, queue.options.lease, queue.handled_since_retry, answers_, bodies_,
+             poison_runs,
+             {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
+              [this](const auto& taken) { on_taken(taken); }}),
       prefetch_size_(queue.options.prefetch),
       maintenance_(upkeep, [this](std::size_t trimmed) { reporter().trimmed(trimmed); }),
       registration_(partition_, registers_every),
@@ -188,7 +188,7 @@ Lane::Clock::time_point Lane::next_due(bool stopping) const {
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
   if (!lease_keeper_.empty() || handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
   if (stopping || !copies_.may_take()) return next;
-  return std::min({next, timers_.next(), maintenance_.due(), prefetcher_.rescan_due()});
+  return std::min({next, timers_.next(), maintenance_.due(), taker_.rescan_due()});
 }
 
 // The requests of add_join() read the copy of the layout, too.
@@ -221,7 +221,7 @@ planning::LaneView Lane::view(bool settles) {
   view.renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
   bodies_.describe(view);
   wakeups_.describe(view);
-  prefetcher_.describe(view);
+  taker_.describe(view);
   return view;
 }
 
@@ -237,20 +237,20 @@ void Lane::add_take(RoundTrip& round_trip, const planning::Take& take) {
   if (take.reclaims) add_reclaim(round_trip);
   if (take.promotes > 0) add_promote(round_trip, take);
   if (take.due) {
-    prefetcher_.take_due(round_trip, partition_.moves, take, reporter().sink().wants_events(),
-                         wakeups_.as_watcher(timers_.poll_interval()));
+    taker_.take_due(round_trip, partition_.moves, take, reporter().sink().wants_events(),
+                    wakeups_.as_watcher(timers_.poll_interval()));
     timers_.promoting(Clock::now());
   } else {
-    prefetcher_.take(round_trip, partition_.moves, take);
+    taker_.take(round_trip, partition_.moves, take);
   }
-  if (take.postpones) prefetcher_.expect_more(store::kBatch);
+  if (take.postpones) taker_.expect_more(store::kBatch);
   if (take.asks_lengths) add_lengths(round_trip);
 }
 
 void Lane::add_lengths(RoundTrip& round_trip) {
   for (const std::string* list : {&partition_.keys().ready, &partition_.keys().retry}) {
     round_trip.expect(partition_.moves.length(round_trip.pipeline(), *list), [this](const auto& length) {
-      if (const std::size_t messages = length.get(); messages > 0) prefetcher_.expect_more(messages);
+      if (const std::size_t messages = length.get(); messages > 0) taker_.expect_more(messages);
     });
   }
 }
@@ -282,7 +282,7 @@ void Lane::on_reclaimed(const store::Reclaimed& reclaimed) {
   const auto wait = reclaimed.moved == store::kReclaimBatch ? milliseconds(0) : poll;
   timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(poll)));
   maintenance_.queue_persist(reclaimed.dead_lettered);
-  if (!reclaimed.retried.empty()) prefetcher_.retry_grew(reclaimed.retried.size());
+  if (!reclaimed.retried.empty()) taker_.retry_grew(reclaimed.retried.size());
   reporter().retried(reclaimed);
 }
 
@@ -291,11 +291,11 @@ void Lane::on_promoted(const store::Promoted& promoted, bool more) {
   wakeups_.set_watcher(promoted.keeps_watch);
   timers_.set_more_due(more);
   if (promoted.next && promoted.keeps_watch && !more) timers_.promote_by(Clock::now() + *promoted.next);
-  prefetcher_.promoted(promoted.moved);
+  taker_.promoted(promoted.moved);
   reporter().promoted(promoted);
 }
 
-void Lane::on_taken(const Prefetcher::Taken& taken) {
+void Lane::on_taken(const Taker::Taken& taken) {
   lease_keeper_.observe_clock(taken.now_us, taken.sent_at);
   for (const InFlightPtr& delivery : taken.deliveries) lease_keeper_.add(delivery);
   for (const InFlightPtr& delivery : taken.foreign) {
@@ -309,15 +309,15 @@ void Lane::on_taken(const Prefetcher::Taken& taken) {
 }
 
 void Lane::read_wakeups(bool full) {
-  const auto marker = wakeups_.read(full, prefetcher_.more_ready());
+  const auto marker = wakeups_.read(full, taker_.more_ready());
   if (marker) timers_.promote_now();
-  if (marker && marker->ready) prefetcher_.ready_grew();
+  if (marker && marker->ready) taker_.ready_grew();
 }
 
 // ---- Handlers -------------------------------------------------------------------------------------------------------
 
 void Lane::on_fetched(BodyFetcher::Fetched fetched) {
-  prefetcher_.remove(fetched.expired);
+  taker_.remove(fetched.expired);
   try {
     reporter().fetched(fetched);
     for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
@@ -332,7 +332,7 @@ void Lane::on_fetched(BodyFetcher::Fetched fetched) {
 void Lane::on_unfetched(const InFlightPtr& delivery, std::string reason) {
   const Severity severity = queue().large_bodies.warns() ? Severity::warning : Severity::debug;
   partition_.log(severity, redis::escaped(delivery->message.id()) + ": " + reason, {"", delivery->message.id()});
-  prefetcher_.remove({delivery});
+  taker_.remove({delivery});
   delivery->release(nack(std::move(reason)));
   settler_.add(delivery);
   reporter().returned(1);
@@ -343,7 +343,7 @@ void Lane::on_unfetched(const InFlightPtr& delivery, std::string reason) {
 void Lane::stop_renewing(const BodyFetcher::Fetched& fetched) {
   for (const auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) {
     for (const InFlightPtr& delivery : *group) lease_keeper_.remove(delivery);
-    prefetcher_.remove(*group);
+    taker_.remove(*group);
   }
   reporter().returned(fetched.first.size() + fetched.redelivered.size());
 }
@@ -371,7 +371,7 @@ void Lane::on_lost(const std::vector<InFlightPtr>& lost) {
 
 void Lane::settle(const std::vector<InFlightPtr>& done, std::size_t returned) {
   for (const InFlightPtr& delivery : done) settler_.add(delivery);
-  prefetcher_.remove(done);
+  taker_.remove(done);
   prefetch_size_.handled(returned, answers_.usual());
 }
 
@@ -402,7 +402,7 @@ void Lane::release_unstarted(std::vector<InFlightPtr> unstarted) {
 
 void Lane::release_late(std::size_t most) {
   std::vector<InFlightPtr> late = bodies_.dequeue_late(most);
-  prefetcher_.remove(late);
+  taker_.remove(late);
   release(std::move(late));
 }
 

@@ -208,7 +208,7 @@ class Lane {
   void on_lost(const std::vector<InFlightPtr>& lost);
   void on_reclaimed(const store::Reclaimed& reclaimed);
   void on_promoted(const store::Promoted& promoted, bool more);
-  void on_taken(const Prefetcher::Taken& taken);
+  void on_taken(const Taker::Taken& taken);
   void on_fetched(BodyFetcher::Fetched fetched);
   void on_unfetched(const InFlightPtr& delivery, std::string reason);
 
@@ -221,7 +221,7 @@ class Lane {
   Settler settler_;
   AnswerTimes answers_;
   BodyFetcher bodies_;
-  Prefetcher prefetcher_;
+  Taker taker_;
   PrefetchSize prefetch_size_;
   Maintenance maintenance_;
   Registration registration_;

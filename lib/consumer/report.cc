@@ -45,7 +45,7 @@ void Reporter::retried(const store::Reclaimed& reclaimed) {
   event(EventKind::dead_lettered, reclaimed.dead_lettered);
 }
 
-void Reporter::taken(const Prefetcher::Taken& taken) {
+void Reporter::taken(const Taker::Taken& taken) {
   counters_.prefetched += taken.deliveries.size();
   counters_.foreign += taken.removed;
   if (!taken.foreign_id.empty()) warn_foreign(taken.foreign_id);

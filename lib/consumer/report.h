@@ -151,7 +151,7 @@ class Reporter {
   // The steps of a message, in their order.
   void promoted(const store::Promoted& promoted);
   void retried(const store::Reclaimed& reclaimed);
-  void taken(const Prefetcher::Taken& taken);
+  void taken(const Taker::Taken& taken);
   void fetched(const BodyFetcher::Fetched& fetched);
   void returned(std::size_t unstarted) { counters_.prefetched -= unstarted; }
   void settled(const Settler::Outcome& outcome);
