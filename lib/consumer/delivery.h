@@ -176,7 +176,7 @@ struct InFlightMessage {
   std::int64_t receipt_us;                               // the lease end as confirmed by Redis
   bool requested = false;                                // a request for the body, or its size, is under way
   std::optional<Lease::Clock::time_point> lone_since{};  // when its body was first fetched alone
-  unsigned unanswered = 0;                               // requests for the body whose answers never came
+  bool is_fetched_alone = false;                         // its body, of any size: see BodyFetcher
   std::optional<std::size_t> size{};                     // of the body, if that was read before it
   bool may_have_headers = false;                         // others of its queue had some when it was taken, or it has
   // What the take or the fetch has found: only a message has a handler; the others are removed.

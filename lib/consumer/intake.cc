@@ -166,7 +166,7 @@ void BodyFetcher::add(const std::vector<InFlightPtr>& taken, bool late) {
   const auto is_redelivered = [](const InFlightPtr& delivery) { return delivery->message.attempt() > 1; };
   may_have_redelivered_ = may_have_redelivered_ || std::any_of(taken.begin(), taken.end(), is_redelivered);
   if (large_.are_slow()) {
-    single_.insert(single_.end(), taken.begin(), taken.end());
+    maybe_large_.insert(maybe_large_.end(), taken.begin(), taken.end());
     return;
   }
   waiting_.insert(waiting_.end(), taken.begin(), taken.end());
@@ -174,7 +174,7 @@ void BodyFetcher::add(const std::vector<InFlightPtr>& taken, bool late) {
 }
 
 void BodyFetcher::describe(planning::LaneView& view) {
-  view.fetching = waiting_.size() + single_.size();
+  view.fetching = waiting_.size() + maybe_large_.size();
   view.fetches_redelivered = may_have_redelivered_ && has_redelivered();
   may_have_redelivered_ = view.fetches_redelivered || (may_have_redelivered_ && !lone_.empty());  // these may come back
   view.has_to_fetch = has_to_fetch();
@@ -184,7 +184,7 @@ void BodyFetcher::describe(planning::LaneView& view) {
 bool BodyFetcher::has_redelivered() const {
   const auto is_redelivered = [](const InFlightPtr& delivery) { return delivery->message.attempt() > 1; };
   return std::any_of(waiting_.begin(), waiting_.end(), is_redelivered) ||
-         std::any_of(single_.begin(), single_.end(), is_redelivered);
+         std::any_of(maybe_large_.begin(), maybe_large_.end(), is_redelivered);
 }
 
 // Takes and fetches overlap, so deliveries that wait for a request may follow others whose bodies are requested.
@@ -201,7 +201,7 @@ std::size_t BodyFetcher::unrequested_last() const {
 }
 
 void BodyFetcher::fetch(RoundTrip& round_trip) {
-  if (!single_.empty()) {
+  if (!maybe_large_.empty()) {
     request_sizes(round_trip);
     request_small(round_trip);
   }
@@ -259,8 +259,8 @@ void BodyFetcher::drop(const Fetch& fetch) {
   const auto end = begin + static_cast<std::ptrdiff_t>(count);
   const bool sized = begin != end && (*begin)->size;
   if (sized) most_together_ = std::max<std::size_t>(1, (most_together_ == 0 ? kLarge : most_together_) / 4);
-  for (auto delivery = begin; delivery != end; ++delivery) (*delivery)->unanswered = sized && count == 1 ? 2 : 1;
-  single_.insert(single_.begin(), std::make_move_iterator(begin), std::make_move_iterator(end));
+  if (sized && count == 1) (*begin)->is_fetched_alone = true;  // no other body was in the answer
+  maybe_large_.insert(maybe_large_.begin(), std::make_move_iterator(begin), std::make_move_iterator(end));
   waiting_.erase(begin, end);
   body_size_ = kBodyBytes;  // the next are fetched one by one
 }
@@ -320,8 +320,8 @@ std::vector<InFlightPtr> BodyFetcher::dequeue_late(std::size_t most) {
 
 std::vector<InFlightPtr> BodyFetcher::dequeue_all() {
   std::vector<InFlightPtr> all = std::exchange(waiting_, {});
-  all.insert(all.end(), single_.begin(), single_.end());
-  single_.clear();
+  all.insert(all.end(), maybe_large_.begin(), maybe_large_.end());
+  maybe_large_.clear();
   for (LoneFetch& fetch : lone_) {
     fetch.cancel();
     all.push_back(fetch.delivery());
@@ -332,21 +332,21 @@ std::vector<InFlightPtr> BodyFetcher::dequeue_all() {
 
 // ---- Those whose size is read first ---------------------------------------------------------------------------------
 
-// Whether it is fetched together with others. Not if it could not be fetched with a request for it only.
+// Whether it is fetched together with others.
 bool BodyFetcher::is_small(const InFlightMessage& delivery) const {
-  return delivery.size && *delivery.size <= kLarge && delivery.unanswered < 2;
+  return delivery.size && *delivery.size <= kLarge && !delivery.is_fetched_alone;
 }
 
-bool BodyFetcher::has_single_to_fetch() const {
-  return std::any_of(single_.begin(), single_.end(), [this](const InFlightPtr& one) {
-    return !one->requested && (is_small(*one) || (!one->size && one->unanswered < 2));
+bool BodyFetcher::has_maybe_large_to_fetch() const {
+  return std::any_of(maybe_large_.begin(), maybe_large_.end(), [this](const InFlightPtr& one) {
+    return !one->requested && (is_small(*one) || (!one->size && !one->is_fetched_alone));
   });
 }
 
 void BodyFetcher::request_sizes(RoundTrip& round_trip) {
   std::size_t requested = 0;
-  for (const InFlightPtr& one : single_) {
-    if (one->size || one->requested || one->unanswered >= 2) continue;
+  for (const InFlightPtr& one : maybe_large_) {
+    if (one->size || one->requested || one->is_fetched_alone) continue;
     if (requested++ == kMostSizes) return;
     one->requested = true;
     round_trip.expect(
@@ -356,7 +356,7 @@ void BodyFetcher::request_sizes(RoundTrip& round_trip) {
           try {
             one->size = size.get();
           } catch (const ReplyError& e) {
-            one->unanswered = 2;  // it is fetched alone
+            one->is_fetched_alone = true;
             const bool denied = redis::current_failure().is_access_denied();
             if (!denied || !std::exchange(large_.can_size, false)) return;
             listener_.log(Severity::warning, "cannot read the sizes of payloads, so large ones are found only when " +
@@ -383,13 +383,13 @@ void BodyFetcher::request_small(RoundTrip& round_trip) {
     waiting_.push_back(one);
     return true;
   };
-  single_.erase(std::remove_if(single_.begin(), single_.end(), fits), single_.end());
+  maybe_large_.erase(std::remove_if(maybe_large_.begin(), maybe_large_.end(), fits), maybe_large_.end());
   if (!ids.empty()) request(round_trip, first, ids, with_headers);
 }
 
 void BodyFetcher::advance_lone(bool works) {
   cancelled_.remove_if([](const LoneFetch& one) { return one.has_ended(); });
-  if (lone_.empty() && single_.empty()) return;
+  if (lone_.empty() && maybe_large_.empty()) return;
   for (auto one = lone_.begin(); one != lone_.end();) {
     const auto next = std::next(one);
     if (one->has_ended()) {
@@ -402,21 +402,21 @@ void BodyFetcher::advance_lone(bool works) {
     one = next;
   }
   const auto is_next = [this](const InFlightPtr& one) {
-    return !one->requested && !is_small(*one) && (one->size || one->unanswered >= 2);
+    return !one->requested && !is_small(*one) && (one->size || one->is_fetched_alone);
   };
   if (!works) {
-    for (const InFlightPtr& one : single_) one->lone_since.reset();  // an outage spends no retry
+    for (const InFlightPtr& one : maybe_large_) one->lone_since.reset();  // an outage spends no retry
   }
   while (works && lone_.size() < kMostLone && Clock::now() >= lone_paused_until_) {
-    const auto next = std::find_if(single_.begin(), single_.end(), is_next);
-    if (next == single_.end() || calls_.running >= BackgroundCalls::kMost) return;
+    const auto next = std::find_if(maybe_large_.begin(), maybe_large_.end(), is_next);
+    if (next == maybe_large_.end() || calls_.running >= BackgroundCalls::kMost) return;
     if (!(*next)->lone_since) (*next)->lone_since = Clock::now();
     try {
       lone_.emplace_back(*next, endpoint_, moves_, calls_);
     } catch (const SetupError& e) {
       return pause_lone(e.what());
     }
-    single_.erase(next);
+    maybe_large_.erase(next);
   }
 }
 
@@ -427,7 +427,7 @@ BodyFetcher::Clock::time_point BodyFetcher::lone_due() const {
     const Clock::time_point end = *one.delivery()->lone_since + longest_;
     if (end > now) due = std::min(due, end);
   }
-  if (!single_.empty() && now < lone_paused_until_) due = std::min(due, lone_paused_until_);
+  if (!maybe_large_.empty() && now < lone_paused_until_) due = std::min(due, lone_paused_until_);
   return due;
 }
 
@@ -456,7 +456,7 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
   }
   const bool too_long = Clock::now() - *delivery->lone_since > longest_;
   if (!result.counts && !too_long) {  // no connection, or Redis refuses it
-    single_.insert(single_.begin(), delivery);
+    maybe_large_.insert(maybe_large_.begin(), delivery);
     return pause_lone(result.failure);
   }
   large_.were_slow();

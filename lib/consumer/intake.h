@@ -123,7 +123,7 @@ class PrefetchSize {
 
 // ---- Timers ---------------------------------------------------------------------------------------------------------
 
-// When a consumer has to look for due messages, for ended leases and for overrunning handlers.
+// When a lane has to look for due messages, for ended leases and for overrunning handlers.
 class Timers {
  public:
   using Clock = std::chrono::steady_clock;
@@ -270,7 +270,7 @@ class PoisonGuard {
   // Whether retry has nothing to take, as far as is known: all in it may be poison, and one runs.
   bool blocks_retry() const { return rescan_at_ && !may_take() && Clock::now() < *rescan_at_; }
 
-  // When to scan for other messages, if no other tick is due.
+  // When to scan for other messages, if there is no other reason for a step.
   Clock::time_point rescan_due() const {
     return may_hide_others_ && blocks_retry() ? *rescan_at_ : Clock::time_point::max();
   }
@@ -355,8 +355,9 @@ class LoneFetch {
 //
 // Bodies are fetched together, on the connection of the server, as long as they arrive. When such a fetch fails, or is
 // slow, the size of a body is read before it: small ones are fetched together again, and each large one alone, on a
-// separate connection (LoneFetch), so that no other message waits for it. A lone fetch that fails is a failed delivery:
-// it spends a retry, because another attempt may fail as well.
+// separate connection (LoneFetch), so that no other message waits for it; so is one whose size cannot be read, and one
+// that was lost with an answer in which there was no other. A lone fetch that fails is a failed delivery: it spends a
+// retry, because another attempt may fail as well.
 
 // Whether large bodies of a queue arrive slowly, or not at all. All its partitions share it.
 struct LargeBodies {
@@ -416,7 +417,7 @@ class BodyFetcher {
 
   // Whether there are deliveries whose bodies, or sizes, nothing has requested. fetch() adds the requests for them, or
   // for as many as one round trip may fetch.
-  bool has_to_fetch() const { return first_to_fetch() != waiting_.size() || has_single_to_fetch(); }
+  bool has_to_fetch() const { return first_to_fetch() != waiting_.size() || has_maybe_large_to_fetch(); }
   void fetch(RoundTrip& round_trip);
 
   // Passes on what lone fetches have fetched, and begins others if `works`: whether Redis answers.
@@ -453,7 +454,7 @@ class BodyFetcher {
 
   // Those whose size is read first.
   bool is_small(const InFlightMessage& delivery) const;
-  bool has_single_to_fetch() const;
+  bool has_maybe_large_to_fetch() const;
   void request_sizes(RoundTrip& round_trip);
   void request_small(RoundTrip& round_trip);
   void pause_lone(const std::string& failure);
@@ -467,7 +468,7 @@ class BodyFetcher {
   const milliseconds longest_;
   const Listener listener_;
   std::vector<InFlightPtr> waiting_;
-  std::vector<InFlightPtr> single_;  // their sizes are read first
+  std::vector<InFlightPtr> maybe_large_;  // their sizes are read first
   std::list<LoneFetch> lone_;
   std::list<LoneFetch> cancelled_;         // they end soon
   Clock::time_point lone_paused_until_{};  // after one failed without reading
