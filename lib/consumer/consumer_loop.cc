@@ -108,7 +108,7 @@ void ConsumerLoop::disconnect() {
   report_connected();
 }
 
-// ---- Ticks ----------------------------------------------------------------------------------------------------------
+// ---- A step ---------------------------------------------------------------------------------------------------------
 
 Loop::Pause ConsumerLoop::step() {
   collect_done();
@@ -118,10 +118,10 @@ Loop::Pause ConsumerLoop::step() {
     lane.advance_lone_fetches();
   }
   wakeup_connections_.read();
-  if (stopping_ && !wakeup_connections_.has_left()) begin_stop();
+  if (stopping_ && !has_begun_stop()) begin_stop();
   for_each_server([this](LaneServer& server) { prepare(server); });
   make_plan();
-  for_each_server([this](LaneServer& server) { tick(server); });
+  for_each_server([this](LaneServer& server) { do_round_trips(server); });
   report_connected();
   report_if_drained();
   return plan_pause();
@@ -151,7 +151,7 @@ void ConsumerLoop::prepare(LaneServer& server) {
 }
 
 planning::Snapshot ConsumerLoop::read_snapshot() {
-  const bool stopping = wakeup_connections_.has_left();
+  const bool stopping = has_begun_stop();
   planning::Snapshot snapshot;
   snapshot.limits = {options_.concurrency, options_.prefetch, poison_runs_.may_add()};
   std::vector<run::WorkerLoad> loads;
@@ -184,7 +184,7 @@ void ConsumerLoop::make_plan() {
 
 // Sends a round trip of each purpose that may be started and has requests, then finishes the oldest, if its answers
 // have arrived. Nothing here waits: the pause ends when the answers arrive.
-void ConsumerLoop::tick(LaneServer& server) {
+void ConsumerLoop::do_round_trips(LaneServer& server) {
   if (!server.is_ready()) return;
   if (!server.is_only()) {
     for (Lane* lane : server.lanes()) lane->release_late(plan_.releases_late[lane->number()]);
@@ -277,7 +277,7 @@ bool ConsumerLoop::plan_idle(LaneServer& server, Clock::time_point& next) {
 // ---- Round trips ----------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::start_round_trips(LaneServer& server) {
-  const bool stopping = wakeup_connections_.has_left();
+  const bool stopping = has_begun_stop();
   if (!server.may_start()) return;
   if (stopping) release_unstarted(server);
   const bool takes = plan_.starts[server.number()];
@@ -292,7 +292,7 @@ void ConsumerLoop::start_round_trips(LaneServer& server) {
 // Sends a round trip, or none if it has no requests. The order of the requests: renew before unack2retry; unack2retry
 // and pending2ready before ready2unack.
 void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
-  const bool stopping = wakeup_connections_.has_left();
+  const bool stopping = has_begun_stop();
   RoundTrip& round_trip = server.start(purpose);
   std::vector<Lane*> settlers;
   std::vector<bool> may_take(lanes_.size(), false);
@@ -329,8 +329,9 @@ void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
 
 // ---- Handlers and stop ----------------------------------------------------------------------------------------------
 
-// In the first step of a stop. Tries again at once what waits after a failure: the server may work by now, and the stop
-// may have little time. After that the pauses hold.
+// In the first step of a stop; stopping_ may be true before it, since another thread sets that within a step. Tries
+// again at once what waits after a failure: the server may work by now, and the stop may have little time. After that
+// the pauses hold.
 void ConsumerLoop::begin_stop() {
   // Before the round trips, or this consumer could receive the marker that it leaves for another one.
   wakeup_connections_.leave();
@@ -368,7 +369,7 @@ void ConsumerLoop::report_connected() {
 
 void ConsumerLoop::report_if_drained() {
   const bool drained =
-      stopping_ && wakeup_connections_.has_left() && handlers_.empty() &&
+      has_begun_stop() && handlers_.empty() &&
       std::all_of(servers_.begin(), servers_.end(), [](const LaneServer& one) { return one.is_idle(); }) &&
       std::all_of(unstarted_.begin(), unstarted_.end(), [](const auto& some) { return some.empty(); }) &&
       std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.is_drained(); });

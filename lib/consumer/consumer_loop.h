@@ -1,4 +1,4 @@
-// The loop of a consumer: tick by tick, moves what is due, takes messages, passes them to the handlers, and settles
+// The loop of a consumer: step by step, moves what is due, takes messages, passes them to the handlers, and settles
 // their verdicts.
 #pragma once
 
@@ -65,8 +65,8 @@ class ConsumerLoop {
   void on_started();  // of the consumer, for stats()
   void start_workers() { handlers_.start(options_.threads, options_.concurrency); }
 
-  // One step of the Loop: connects if needed, then does one tick. Returns the pause before the next step, and what ends
-  // it.
+  // One step of the Loop: connects if needed, makes the plan, sends round trips, and reads those that were answered.
+  // Returns the pause before the next step, and what ends it.
   run::Loop::Pause step();
 
   // Reports the failure of a step, or of the first connection. Returns the pause before the next attempt.
@@ -99,11 +99,12 @@ class ConsumerLoop {
   void prepare(LaneServer& server);
   planning::Snapshot read_snapshot();
   void make_plan();
-  void tick(LaneServer& server);
+  void do_round_trips(LaneServer& server);
   bool has_connection(LaneServer& server);
   bool holds_nothing(const LaneServer& server) const;
   bool needs_no_connection(const LaneServer& server) const;
   void begin_stop();
+  bool has_begun_stop() const { return wakeup_connections_.has_left(); }
   run::Loop::Pause plan_pause();
   bool plan_idle(LaneServer& server, Lane::Clock::time_point& next);
 

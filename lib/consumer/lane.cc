@@ -79,7 +79,7 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
 
 // ---- The connection and its failures --------------------------------------------------------------------------------
 
-void Lane::add_join(RoundTrip& round_trip, bool probes) {
+void Lane::add_join(RoundTrip& round_trip, bool checks_types) {
   redis::Pipeline& pipeline = round_trip.pipeline();
   const Endpoint::Verification verification = endpoint().add_verification(pipeline);
   round_trip.then([this, &pipeline, verification] {
@@ -93,7 +93,9 @@ void Lane::add_join(RoundTrip& round_trip, bool probes) {
     }
   });
   read_copies(round_trip);
-  if (probes) round_trip.expect(store::counts(pipeline, partition_.keys()), [](const auto& counts) { counts.get(); });
+  if (checks_types) {
+    round_trip.expect(store::counts(pipeline, partition_.keys()), [](const auto& counts) { counts.get(); });
+  }
   if (!lease_keeper_.empty()) lease_keeper_.renew(round_trip, partition_.moves);
   round_trip.then([this] {
     if (requests().refused) return;

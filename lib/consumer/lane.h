@@ -106,8 +106,8 @@ class Lane {
   // Whether it uses the connection of its server. The first requests on a connection check the queue, and renew the
   // leases that are held: their answer decides which receipts are valid. The lane adds others after that.
   bool has_joined() const { return health_.has_joined(); }
-  // Adds these first requests. `probes`: one that fails if a key has a wrong type, too.
-  void add_join(RoundTrip& round_trip, bool probes);
+  // Adds these first requests. `checks_types`: and one that fails if a key has a wrong type.
+  void add_join(RoundTrip& round_trip, bool checks_types);
   // Whether its requests have succeeded since the last failure.
   bool works() const { return health_.works(); }
   // Whether it uses a connection, does not pause after a failure, and may take messages.

@@ -344,7 +344,7 @@ bool LaneServers::reconnect(LaneServer& server) {
     return false;
   }
   server.finish_connecting();
-  return merge(server) == nullptr;  // if there is another one, its tick goes on
+  return merge(server) == nullptr;  // if there is another one, that goes on
 }
 
 // In a Cluster the connections for two queues may lead to the same node: then one of them is enough. Moves the lanes to
