@@ -52,7 +52,7 @@ class CountedThread {
 
 bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
   return &a == &b || (a.due.delay == b.due.delay && a.due.at_ms == b.due.at_ms && a.retries == b.retries &&
-                      a.ttl == b.ttl && a.fresh == b.fresh);
+                      a.ttl == b.ttl && a.new_ids == b.new_ids);
 }
 
 // The same failure as one that leaves the result in doubt.
@@ -119,7 +119,7 @@ SendStep next_step(Slice& slice) {
   return step;
 }
 
-struct ScriptCall {
+struct SendCall {
   const store::SendTerms* terms;
   std::optional<bool> bodies_first;  // of the slices
   std::vector<SendStep> steps{};
@@ -167,7 +167,7 @@ struct ScriptCall {
 
 // One write: script calls, each with steps of several slices that have the same terms.
 struct InFlightBatch {
-  std::vector<ScriptCall> calls{};
+  std::vector<SendCall> calls{};
   std::size_t messages = 0;
   std::size_t bytes = 0;
   std::optional<redis::Pipeline> pipeline{};
@@ -185,7 +185,7 @@ struct InFlightBatch {
       if (bytes + step.bytes > kBatchBytes || messages + step.messages() > kBatchMessages) return std::nullopt;
     }
     const auto first = calls.begin() + static_cast<std::ptrdiff_t>(first_call);
-    auto call = std::find_if(first, calls.end(), [&](const ScriptCall& one) { return one.fits(step); });
+    auto call = std::find_if(first, calls.end(), [&](const SendCall& one) { return one.fits(step); });
     if (call == calls.end()) {
       if (calls.size() == kBatchCalls) return std::nullopt;
       calls.push_back({&step.terms(), step.slice->bodies_first});
@@ -199,13 +199,13 @@ struct InFlightBatch {
 
   // Whether no message can exist already.
   bool has_only_new() const {
-    return std::all_of(calls.begin(), calls.end(), [](const ScriptCall& call) { return call.terms->fresh; });
+    return std::all_of(calls.begin(), calls.end(), [](const SendCall& call) { return call.terms->new_ids; });
   }
 
   // Adds the script calls to the pipeline.
   void add_requests(const store::Moves& moves) {
     std::vector<store::NewMessage> together;
-    for (ScriptCall& call : calls) {
+    for (SendCall& call : calls) {
       together.clear();
       call.for_each([&](const PendingMessage& message) {
         together.push_back({message.id, message.payload, message.headers});
@@ -492,8 +492,8 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
   const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
   std::unique_lock lock(mutex_);
   if (marker) markers_.push_back(std::move(*marker));
-  const std::vector<ScriptCall> calls = std::exchange(batch.calls, {});
-  for (const ScriptCall& call : calls) {
+  const std::vector<SendCall> calls = std::exchange(batch.calls, {});
+  for (const SendCall& call : calls) {
     store::Outcomes answers;
     auto failure = redis::attempt([&] {
       answers = call.outcomes();
@@ -533,7 +533,7 @@ std::optional<std::string> GroupCommit::read_extras(const InFlightBatch& batch) 
 // check. Returns the failure if the connection is lost. Then the deletion may arrive late, and a repeated send must not
 // use these ids: they are cleared.
 std::optional<Failure> GroupCommit::delete_bodies(const InFlightBatch& batch, redis::Connection& connection) const {
-  for (const ScriptCall& call : batch.calls) {
+  for (const SendCall& call : batch.calls) {
     if (!call.stores_bodies_first || !call.answer->is_error()) continue;
     redis::Pipeline pipeline(connection);
     auto failure = redis::attempt([&] {
@@ -553,7 +553,7 @@ void GroupCommit::fail(const std::deque<InFlightBatch>& batches, Failure failure
   const Failure of_all = in_doubt(std::move(failure));
   const std::lock_guard lock(mutex_);
   for (const InFlightBatch& batch : batches) {
-    for (const ScriptCall& call : batch.calls) {
+    for (const SendCall& call : batch.calls) {
       for (const SendStep& step : call.steps) finish_step(step, of_all);
     }
   }

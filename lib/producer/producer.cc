@@ -64,7 +64,7 @@ store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
     throw std::invalid_argument("retries: " + std::to_string(terms.retries) + "; expected 0 or more");
   if (options.ttl) check_at_least("ttl", *options.ttl, milliseconds(1));
   terms.ttl = options.ttl.value_or(milliseconds(0));
-  terms.fresh = options.id.empty();
+  terms.new_ids = options.id.empty();
   return terms;
 }
 

@@ -287,7 +287,7 @@ void Router::add_parts(SendRequest& whole, std::vector<Part>& parts) {
   const bool spreads_new = count() > 1;
   const auto first = static_cast<std::ptrdiff_t>(parts.size());
   for (PendingMessage& message : whole.messages) {
-    const bool is_new = message.terms->fresh;
+    const bool is_new = message.terms->new_ids;
     const bool spreads = is_new && spreads_new;
     const unsigned number = is_new ? 0 : partition_of(message.id);
     const auto end = parts.rend() - first;

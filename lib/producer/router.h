@@ -97,9 +97,9 @@ class Router {
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
-  // Sends the requests. Makes ids for the messages that have none, which are those with SendTerms::fresh. Returns when
-  // all have been sent or have failed. While the queue has one partition, the requests of one call are sent in order if
-  // each has one step.
+  // Sends the requests. Makes ids for the messages that have none, which are those with SendTerms::new_ids. Returns
+  // when all have been sent or have failed. While the queue has one partition, the requests of one call are sent in
+  // order if each has one step.
   void send(std::vector<SendRequest>& requests);
 
   // Send the move to the partition that the id belongs to. Throw what LayoutKeeper::partitions_of() throws.

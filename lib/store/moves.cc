@@ -46,12 +46,12 @@ std::vector<std::string> Moves::stage(Pipeline& pipeline, const Messages& messag
 Answer<Outcomes> Moves::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                              const SendTerms& terms) const {
   if (stores_bodies_first(messages, terms)) return send_new(pipeline, messages, terms);
-  if (terms.fresh && messages.size() == 1) return send_one(pipeline, messages.front(), terms);
+  if (terms.new_ids && messages.size() == 1) return send_one(pipeline, messages.front(), terms);
   const std::vector<std::string> staged = stage(pipeline, messages);
   calls::send call(pipeline, keys_);
   for (const NewMessage& message : messages) call.body({keys_.bodies, message.id});
   for (const std::string& name : staged) call.payload({keys_.staged, name});
-  call.args(arg::new_ids(terms.fresh), arg::delay(terms.due.delay), as_due(terms.due), arg::retries(terms.retries),
+  call.args(arg::new_ids(terms.new_ids), arg::delay(terms.due.delay), as_due(terms.due), arg::retries(terms.retries),
             arg::ttl(terms.ttl.count()));
   if (staged.empty()) {
     for (const NewMessage& message : messages) call.each(arg::payload(message.payload));
@@ -82,7 +82,7 @@ Answer<Outcomes> Moves::send_new(Pipeline& pipeline, const std::vector<NewMessag
 }
 
 bool Moves::stores_bodies_first(const std::vector<NewMessage>& messages, const SendTerms& terms) const {
-  return terms.fresh && terms.bodies_first.value_or(payload_bytes(messages) >= options_.staged_bytes);
+  return terms.new_ids && terms.bodies_first.value_or(payload_bytes(messages) >= options_.staged_bytes);
 }
 
 void Moves::delete_bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const {

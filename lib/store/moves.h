@@ -47,9 +47,9 @@ struct NewMessage {
 struct SendTerms {
   Due due;
   int retries = 3;
-  milliseconds ttl{0};  // 0: none
-  bool fresh = false;   // the ids are new, so the script does not check whether they exist
-  // Of fresh ones: whether the bodies are stored before the script runs; unset: if they have kStagedBytes or more.
+  milliseconds ttl{0};   // 0: none
+  bool new_ids = false;  // the ids are new, so the script does not check whether they exist
+  // If the ids are new: whether the bodies are stored before the script runs; unset: if they have kStagedBytes or more.
   std::optional<bool> bodies_first{};
 };
 

@@ -26,7 +26,7 @@ double redis_us(Bench& bench, std::size_t staged_bytes, const std::string& body,
   const auto connection = bench.server.connect();
   store::SendTerms terms;
   terms.due.delay = kLater;
-  terms.fresh = true;
+  terms.new_ids = true;
   const auto send = [&] {
     const std::vector<std::string> ids = store::new_ids(batch);
     std::vector<store::NewMessage> messages;

@@ -47,7 +47,7 @@ void of_pending(const Million& of) {
     for (const std::string& id : ids) messages.push_back({id, body});
     store::SendTerms terms;
     terms.due.delay = kSoon;
-    terms.fresh = true;
+    terms.new_ids = true;
     of.moves.send(pipeline, messages, terms);
     return {};
   });

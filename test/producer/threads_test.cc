@@ -288,7 +288,7 @@ struct Committed {
 // A group commit whose slices may be sent elsewhere, over a proxy.
 class Movable {
  public:
-  Movable() { terms_.fresh = true; }
+  Movable() { terms_.new_ids = true; }
 
   Committed send(std::size_t messages = 1) { return send(commit_, messages); }
   Committed send_by_second() { return send(second_, 1); }

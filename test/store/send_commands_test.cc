@@ -10,7 +10,7 @@ using test::Scene;
 
 SendTerms new_in(milliseconds delay) {
   SendTerms terms{{delay, 0}};
-  terms.fresh = true;
+  terms.new_ids = true;
   return terms;
 }
 

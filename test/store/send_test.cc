@@ -14,7 +14,7 @@ SendTerms in(milliseconds delay, int retries = 3, milliseconds ttl = 0ms) { retu
 SendTerms at(std::int64_t ms) { return {{std::nullopt, ms}}; }
 
 SendTerms fresh(SendTerms terms) {
-  terms.fresh = true;
+  terms.new_ids = true;
   return terms;
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("send: a delayed message goes to pending, due that long after the time
   for (const bool is_fresh : {false, true}) {
     Scene scene;
     auto terms = in(5min, 7);
-    terms.fresh = is_fresh;
+    terms.new_ids = is_fresh;
     CHECK(scene.run(&Moves::send, {{scene.id("a"), "hello"}, {scene.id("b"), "world"}}, terms) == "11");
     CHECK(scene.changes() == std::string("msg +a=hello +b=world; ") + (is_fresh ? "" : "attempts +a=0 +b=0; ") +
                                  "pending +a@now+5m +b@now+5m; retry:cnt +a=7 +b=7; stats sent+2; ");
@@ -62,7 +62,7 @@ TEST_CASE("send: messages due now go straight to ready, behind those there, in t
   for (const bool is_fresh : {false, true}) {
     Scene scene;
     auto terms = in(0ms, 0);
-    terms.fresh = is_fresh;
+    terms.new_ids = is_fresh;
     CHECK(scene.run(&Moves::send, {{scene.id("b"), "1"}, {scene.id("a"), "2"}}, terms) == "11");
     CHECK(scene.changes() == std::string("msg +a=2 +b=1; ") + (is_fresh ? "" : "attempts +a=0 +b=0; ") +
                                  "ready [a b .r2 .r1]; retry:cnt +a=0 +b=0; stats sent+2; ");
@@ -220,7 +220,7 @@ TEST_CASE("send: one script stores 1, 199 or 200 messages, with and without look
       Scene scene;
       const auto ids = scene.many("m", static_cast<int>(count));
       SendTerms terms = in(5min);
-      terms.fresh = is_fresh;
+      terms.new_ids = is_fresh;
       CHECK(scene.run(&Moves::send, messages(ids), terms) == std::string(count, '1'));
       CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == count + 2);
       for (const auto& id : ids) CHECK(scene.cmd({"GET", scene.keys().bodies + id}) == "new");
@@ -256,7 +256,7 @@ TEST_CASE("send staged: stores what a send through the script stores, and leaves
     std::string changes[2];
     for (const bool stages : {false, true}) {
       Scene scene(stages ? staging() : Scene::Setup());
-      const std::string command = terms.fresh ? "cmdstat_msetnx" : "cmdstat_rename";
+      const std::string command = terms.new_ids ? "cmdstat_msetnx" : "cmdstat_rename";
       const std::string before = test::info("commandstats", command);
       CHECK(scene.run(&Moves::send, {{scene.id("a"), "hello"}, {scene.id("b"), ""}}, terms) == "11");
       CHECK((test::info("commandstats", command) != before) == stages);

@@ -75,7 +75,7 @@ TEST_CASE("send: a marker only moves to an earlier time") {
 TEST_CASE("send: a message that exists already sets no marker") {
   Scene scene;
   SendTerms again = kDueNow;
-  again.fresh = false;
+  again.new_ids = false;
   scene.put(At::pending, "a", {5min});
   CHECK(scene.run(&Moves::send, {{scene.id("a"), "x"}}, again) == "0");
   CHECK(!marker(scene));

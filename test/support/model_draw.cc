@@ -127,22 +127,22 @@ Play::Ids Play::draw_ids(std::size_t most) {
 void Play::draw_send() {
   std::vector<std::pair<std::string, std::string>> messages;
   delayqueue::store::SendTerms terms;
-  terms.fresh = random_.one_in(4);
+  terms.new_ids = random_.one_in(4);
   terms.due = draw_due();
   terms.retries = static_cast<int>(random_.of({0, 0, 1, 2, 3}));
   terms.ttl = milliseconds(random_.of({0, 0, 2, 24}) * 3600 * kSecond);
   for (std::size_t n = 1 + random_.below(4); n > 0; --n) {
-    const bool known = !terms.fresh && !ids_.empty() && (ids_.size() >= kMostIds || random_.one_in(2));
+    const bool known = !terms.new_ids && !ids_.empty() && (ids_.size() >= kMostIds || random_.one_in(2));
     if (!known && ids_.size() < 2 * kMostIds) ids_.push_back(random_.uuid());
     const std::string& id =
-        known || terms.fresh ? ids_[known ? random_.below(ids_.size()) : ids_.size() - 1] : ids_.back();
+        known || terms.new_ids ? ids_[known ? random_.below(ids_.size()) : ids_.size() - 1] : ids_.back();
     messages.emplace_back(id, random_.one_in(10) ? "" : id.substr(0, 8) + " of move " + std::to_string(log_.size()));
   }
-  if (terms.fresh && ids_.size() >= 2 * kMostIds) terms.fresh = false;
-  if (!terms.fresh && random_.one_in(3)) messages.push_back(messages.front());
-  if (terms.fresh) {
+  if (terms.new_ids && ids_.size() >= 2 * kMostIds) terms.new_ids = false;
+  if (!terms.new_ids && random_.one_in(3)) messages.push_back(messages.front());
+  if (terms.new_ids) {
     send(messages, terms);
-    terms.fresh = false;  // only the first send may be fresh
+    terms.new_ids = false;  // only in the first send the ids may be new
     again_ = [=] { send(messages, terms); };
   } else {
     perform([=] { send(messages, terms); });

@@ -106,7 +106,7 @@ void Play::send(const std::vector<std::pair<std::string, std::string>>& messages
   const auto& due = terms.due;
   const std::string when = due.delay ? "in " + std::to_string(due.delay->count()) : "at " + std::to_string(due.at_ms);
   const std::string answer = ask("send" + joined(ids) + ' ' + when + " retries " + std::to_string(terms.retries) +
-                                     " ttl " + std::to_string(terms.ttl.count()) + (terms.fresh ? " fresh" : ""),
+                                     " ttl " + std::to_string(terms.ttl.count()) + (terms.new_ids ? " new ids" : ""),
                                  [&](Pipeline& pipeline) { return moves_.send(pipeline, all, terms); });
   const std::int64_t from = due.delay ? now_.from + due.delay->count() * 1000 : due.at_ms * 1000;
   Ids ready;
