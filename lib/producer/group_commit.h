@@ -52,9 +52,9 @@ struct PendingMessage {
   Sent result() const { return {id, outcome == SendOutcome::created, outcome == SendOutcome::cancelled}; }
 };
 
-// Messages of one call that go to the same place. They are sent in atomic steps. The messages of a step have the same
-// terms; a step has at most 200 messages and 256 KiB, unless a single message is larger. Steps of several slices may
-// share a script call. After a failed step the rest is not sent.
+// Messages of one call that go to the same partition: see Router. They are sent in atomic steps. The messages of a step
+// have the same terms; a step has at most 200 messages and 256 KiB, unless a single message is larger. Steps of several
+// slices may share a script call. After a failed step the rest is not sent.
 struct Slice {
   std::vector<PendingMessage*> messages{};
   // See SendTerms::bodies_first. One script for all new messages: of two scripts, one that the server has not loaded

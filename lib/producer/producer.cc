@@ -137,7 +137,7 @@ std::vector<SendRequest> Producer::Impl::send(std::vector<PendingMessage> messag
     for (const PendingMessage& message : request.messages) bytes += message.payload.size();
     request.bodies_first = bytes >= store::kStagedBytes;
   }
-  reporter_.send(router_, requests);
+  reporter_.send(router_, requests);  // Router::send(), counted and timed
   if (request.failure) std::rethrow_exception(request.error());
   reporter_.sent(router_, requests);
   return requests;

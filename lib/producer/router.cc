@@ -386,11 +386,11 @@ Router::Parts Router::send_in_turn(const Parts& parts) {
     const unsigned number = (*next)->partition;
     Parts together;
     for (; next != parts.end() && (*next)->partition == number; ++next) {
-      (leave(**next) ? moved : together).push_back(*next);
+      (move_before_send(**next) ? moved : together).push_back(*next);
     }
     send_together(number, together);
     for (Part* const part : together) {
-      if (move(*part)) {
+      if (move_after_failure(*part)) {
         moved.push_back(part);
       } else {
         finish(*part);
@@ -449,7 +449,7 @@ unsigned Router::choose(const Part& part) {
 
 // If the circuit breaker no longer allows the partition of the part, because an earlier part has failed, gives the part
 // to a partition that is allowed. Returns whether it did.
-bool Router::leave(Part& part) {
+bool Router::move_before_send(Part& part) {
   if (breaker_.allows_all() || !part.may_move() || part.moves >= kMostMoves || has_failed(part)) return false;
   if (allows(part.partition)) return false;
   const unsigned next = choose(part);
@@ -462,7 +462,7 @@ bool Router::leave(Part& part) {
 
 // If the part has failed, and nothing of it was or may have been stored, gives it to another partition. Returns whether
 // it did.
-bool Router::move(Part& part) {
+bool Router::move_after_failure(Part& part) {
   const auto next = next_for(part);
   if (!next) return false;
   if (auto refused = give_ids(part.slice.messages, *next, true)) {

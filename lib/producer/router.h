@@ -4,6 +4,9 @@
 // A message whose id the library makes may go to any of the partitions that messages are sent to; its id names the one.
 // A message with another id goes to the partition that this id belongs to: so a repeated send makes no second message.
 //
+// A call of the user is a SendRequest. Its messages for one partition are a part of it, and a Slice for the GroupCommit
+// of that partition. That sends a slice in steps; steps of several slices, with the same terms, share a script call.
+//
 // If a master is away, messages that were not written yet go to partitions of other masters, with new ids. So do those
 // that Redis refuses because the slot of their partition moves. What may have been written stays in doubt.
 #pragma once
@@ -141,8 +144,8 @@ class Router {
   void finish(Part& part);
   bool has_failed(const Part& part);
 
-  bool leave(Part& part);
-  bool move(Part& part);
+  bool move_before_send(Part& part);
+  bool move_after_failure(Part& part);
   std::optional<unsigned> next_for(Part& part);
   unsigned choose(const Part& part);
   bool allows(unsigned number);

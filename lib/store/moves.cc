@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+// calls::<script> and arg::<argument> are made by the build from the manifests of the scripts: see store/script_call.h.
 namespace delayqueue::store {
 
 namespace {
