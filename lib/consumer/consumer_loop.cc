@@ -29,7 +29,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> sub
       handlers_(callbacks.scope, callbacks.wake, stopping_, options_.strict_priority, options_.around),
       calls_{callbacks.wake},
       fetches_{std::move(callbacks.wake)},
-      wakeup_connections_(queues_, options_, calls_),
+      wakeup_listeners_(queues_, options_, calls_),
       servers_(options_, stopping_, calls_),
       turns_(weights_of(subscriptions), options_.strict_priority) {
   for (Subscription& one : subscriptions) {
@@ -47,7 +47,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> sub
   const store::ConsumerEntry profile = profile_of(options_, queues_);
   for (ServedQueue& queue : queues_) {
     queue.profile = profile;
-    wakeup_connections_.add(queue);
+    wakeup_listeners_.add(queue);
     add_lane(queue, 0);
   }
   common_reporter().sink().warn(queues_.front().endpoint.warning());
@@ -60,9 +60,9 @@ void ConsumerLoop::add_lane(ServedQueue& queue, unsigned partition) {
   const std::size_t looked_at = partition == 0 ? queues_.size() : kMostPolled;
   const Maintenance::Rules upkeep{stretched(2 * options_.poll_interval, looked_at), queue.options.dead_retention,
                                   queue.options.dead_limit, stretched(Maintenance::Rules().seldom, looked_at)};
-  Lane& lane = lanes_.emplace_back(queue, partition, lanes_.size(), upkeep,
-                                   registration_interval(options_.poll_interval, queues_.size()), handlers_,
-                                   poison_runs_, fetches_);
+  Lane& lane =
+      lanes_.emplace_back(queue, partition, lanes_.size(), upkeep,
+                          registry_interval(options_.poll_interval, queues_.size()), handlers_, poison_runs_, fetches_);
   queue.lanes.push_back(&lane);
   unstarted_.emplace_back();
   servers_.add(lane, common_reporter());
@@ -75,7 +75,7 @@ void ConsumerLoop::add_missing_lanes() {
     if (!stopping_) queue.layout.read_elsewhere(calls_, queues_.size());
     const std::size_t partitions = queue.layout.known().top;
     if (queue.lanes.size() >= partitions) continue;
-    if (queue.endpoint.is_cluster()) wakeup_connections_.connect_in_background();
+    if (queue.endpoint.is_cluster()) wakeup_listeners_.connect_in_background();
     for (Lane* lane : queue.lanes) lane->read_layout_soon();  // and whether the queue is paused
     while (queue.lanes.size() < partitions) add_lane(queue, static_cast<unsigned>(queue.lanes.size()));
     queue.reporter.log(Severity::info, "serves " + std::to_string(partitions) + " partitions");
@@ -102,7 +102,7 @@ Loop::Pause ConsumerLoop::on_failure(const redis::Failure& failure) {
 
 void ConsumerLoop::disconnect() {
   for (LaneServer& server : servers_) server.disconnect();
-  wakeup_connections_.end();
+  wakeup_listeners_.end();
   for (Lane& lane : lanes_) lane.end_lone_fetches();
   for (ServedQueue& queue : queues_) queue.layout.wait();
   report_connected();
@@ -117,7 +117,7 @@ Loop::Pause ConsumerLoop::step() {
     lane.lose_overrunning();
     lane.advance_lone_fetches();
   }
-  wakeup_connections_.read();
+  wakeup_listeners_.read();
   if (stopping_ && !has_begun_stop()) begin_stop();
   for_each_server([this](LaneServer& server) { prepare(server); });
   make_plan();
@@ -244,9 +244,9 @@ Loop::Pause ConsumerLoop::plan_pause() {
   if (any_idle || lanes_.size() > 1) {
     if (!stopping_) {
       const Interrupt::Scope until(stop_began_);
-      wakeup_connections_.listen(plan_.listens);
+      wakeup_listeners_.listen(plan_.listens);
     }
-    wakeup_connections_.add_fds(pause.fds);
+    wakeup_listeners_.add_fds(pause.fds);
   }
   pause.time = next - Clock::now();
   return pause;
@@ -334,7 +334,7 @@ void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
 // the pauses hold.
 void ConsumerLoop::begin_stop() {
   // Before the round trips, or this consumer could receive the marker that it leaves for another one.
-  wakeup_connections_.leave();
+  wakeup_listeners_.leave();
   for (LaneServer& server : servers_) server.connection().retry_now();
   for (Lane& lane : lanes_) lane.retry_now();
 }
@@ -347,10 +347,10 @@ void ConsumerLoop::collect_done() {
   const std::size_t handled = std::accumulate(done.returned.begin(), done.returned.end(), std::size_t{0});
   for (ServedQueue& queue : queues_) queue.handled_since_retry += handled;
   const auto returned = [&](std::size_t lane) { return lane < done.returned.size() ? done.returned[lane] : 0; };
-  if (lanes_.size() == 1) return lanes_.front().settle(done.deliveries, returned(0));
+  if (lanes_.size() == 1) return lanes_.front().accept_verdicts(done.deliveries, returned(0));
   std::vector<std::vector<InFlightPtr>> by_lane(lanes_.size());
   for (const InFlightPtr& delivery : done.deliveries) by_lane[delivery->lane].push_back(delivery);
-  for (Lane& lane : lanes_) lane.settle(by_lane[lane.number()], returned(lane.number()));
+  for (Lane& lane : lanes_) lane.accept_verdicts(by_lane[lane.number()], returned(lane.number()));
 }
 
 // Releases messages whose handler has not begun, of the lanes of this server: no take of theirs is under way.

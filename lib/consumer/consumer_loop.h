@@ -104,7 +104,7 @@ class ConsumerLoop {
   bool holds_nothing(const LaneServer& server) const;
   bool needs_no_connection(const LaneServer& server) const;
   void begin_stop();
-  bool has_begun_stop() const { return wakeup_connections_.has_left(); }
+  bool has_begun_stop() const { return wakeup_listeners_.has_left(); }
   run::Loop::Pause plan_pause();
   bool plan_idle(LaneServer& server, Lane::Clock::time_point& next);
 
@@ -131,7 +131,7 @@ class ConsumerLoop {
   BackgroundCalls fetches_;  // of payloads that are fetched alone
   std::deque<ServedQueue> queues_;
   std::deque<Lane> lanes_;
-  WakeupConnections wakeup_connections_;
+  WakeupListeners wakeup_listeners_;
   std::vector<std::vector<InFlightPtr>> unstarted_;  // while stopping, of each lane: to be released
   LaneServers servers_;                              // after the lanes, which their round trips refer to
   run::Turns turns_;                                 // of the queues, by the messages that they have taken

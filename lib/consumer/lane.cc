@@ -53,7 +53,7 @@ void LaneHealth::read_success(const std::string& where, bool holds_back) {
 // ---- Lane -----------------------------------------------------------------------------------------------------------
 
 Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
-           milliseconds registers_every, Handlers& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches)
+           milliseconds entry_interval, Handlers& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches)
     : partition_(queue, partition),
       number_(number),
       handlers_(handlers),
@@ -73,7 +73,7 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
               [this](const auto& taken) { on_taken(taken); }}),
       prefetch_size_(queue.options.prefetch),
       maintenance_(upkeep, [this](std::size_t trimmed) { reporter().trimmed(trimmed); }),
-      registration_(partition_, registers_every),
+      registry_entry_(partition_, entry_interval),
       copies_(partition_),
       health_(partition_) {}
 
@@ -108,7 +108,7 @@ void Lane::leave() {
   timers_.disconnected(Clock::now());
   health_.leave();
   copies_.leave();
-  registration_.leave();
+  registry_entry_.leave();
   registers_ = false;
   timers_.all_due();
   wakeups_.leave();  // the next pending2ready decides again
@@ -164,7 +164,7 @@ void Lane::add_upkeep(RoundTrip& round_trip, bool stopping) {
   copies_.add_updates(round_trip);
   maintenance_.add(round_trip, partition_.moves, stopping);
   reporter().sink().publish(round_trip.pipeline(), partition_.keys().channel);
-  if (!stopping && registration_.is_due(round_trip)) registration_.add(round_trip, activity());
+  if (!stopping && registry_entry_.is_due(round_trip)) registry_entry_.add(round_trip, activity());
 }
 
 // Of all partitions: the entry is that of the queue.
@@ -371,7 +371,7 @@ void Lane::on_lost(const std::vector<InFlightPtr>& lost) {
   }
 }
 
-void Lane::settle(const std::vector<InFlightPtr>& done, std::size_t returned) {
+void Lane::accept_verdicts(const std::vector<InFlightPtr>& done, std::size_t returned) {
   for (const InFlightPtr& delivery : done) settler_.add(delivery);
   taker_.remove(done);
   prefetch_size_.handled(returned, answers_.usual());
@@ -423,7 +423,7 @@ void Lane::add_removal(RoundTrip& round_trip) {
   const std::vector<Lane*>& lanes = queue().lanes;
   const bool holds =
       std::any_of(lanes.begin(), lanes.end(), [](const Lane* lane) { return !lane->lease_keeper_.empty(); });
-  if (has_joined() && registration_.is_written() && !holds) registration_.add_removal(round_trip);
+  if (has_joined() && registry_entry_.is_written() && !holds) registry_entry_.add_removal(round_trip);
 }
 
 bool Lane::is_drained() const {

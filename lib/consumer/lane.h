@@ -85,10 +85,10 @@ class Lane {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `number`: of the lane, among those of the consumer. `registers_every`: see Registration. `fetches`: for payloads
+  // `number`: of the lane, among those of the consumer. `entry_interval`: see RegistryEntry. `fetches`: for payloads
   // that are fetched alone. Throws std::invalid_argument if the queue can have no such partition.
   Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
-       milliseconds registers_every, Handlers& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches);
+       milliseconds entry_interval, Handlers& handlers, PoisonRuns& poison_runs, BackgroundCalls& fetches);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -177,7 +177,7 @@ class Lane {
   // ---- Handlers.
 
   // Takes deliveries that have a verdict now. So many handlers have returned since the last call.
-  void settle(const std::vector<InFlightPtr>& done, std::size_t returned);
+  void accept_verdicts(const std::vector<InFlightPtr>& done, std::size_t returned);
   // Those whose handlers run for longer than processing_timeout lose their leases and places.
   void lose_overrunning();
   // Releases deliveries whose handlers have not begun, and those that wait for their bodies, as if they had never
@@ -224,7 +224,7 @@ class Lane {
   Taker taker_;
   PrefetchSize prefetch_size_;
   Maintenance maintenance_;
-  Registration registration_;
+  RegistryEntry registry_entry_;
   PartitionCopies copies_;
   LaneHealth health_;
   bool registers_ = false;       // the queue has to be added to the set of known queues

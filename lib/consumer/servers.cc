@@ -402,9 +402,9 @@ void LaneServers::part_from_moved(LaneServer& server) {
   }
 }
 
-// ---- WakeupConnections ----------------------------------------------------------------------------------------------
+// ---- WakeupListeners ------------------------------------------------------------------------------------------------
 
-void WakeupConnections::add(ServedQueue& queue) {
+void WakeupListeners::add(ServedQueue& queue) {
   const bool is_cluster = queue.endpoint.is_cluster();
   if (connections_.empty() || is_cluster) {
     const bool is_only = !is_cluster || queues_.size() == 1;
@@ -414,7 +414,7 @@ void WakeupConnections::add(ServedQueue& queue) {
   connections_.back().queues.push_back(&queue);
 }
 
-void WakeupConnections::read() {
+void WakeupListeners::read() {
   for (Connection& one : connections_) {
     while (const auto marker = one.listener.read()) {
       for (ServedQueue* queue : one.queues) read(*queue, *marker);
@@ -423,7 +423,7 @@ void WakeupConnections::read() {
 }
 
 // The members of `wakes` are numbers of partitions.
-void WakeupConnections::read(ServedQueue& queue, const WakeupListener::Marker& marker) {
+void WakeupListeners::read(ServedQueue& queue, const WakeupListener::Marker& marker) {
   Lane& home = *queue.lanes[0];
   if (marker.key == home.wake_key()) return home.wake(marker);
   if (marker.key != home.wakes_key()) return;
@@ -441,7 +441,7 @@ void WakeupConnections::read(ServedQueue& queue, const WakeupListener::Marker& m
 }
 
 // Begins to wait for wake-ups.
-void WakeupConnections::listen(const std::vector<bool>& listens) {
+void WakeupListeners::listen(const std::vector<bool>& listens) {
   const milliseconds interval = options_.poll_interval;
   for (Connection& one : connections_) {
     if (one.enabled && one.listener.may_begin(Clock::now())) {
@@ -476,7 +476,7 @@ void WakeupConnections::listen(const std::vector<bool>& listens) {
 
 // Closes all connections at the same time. A marker that has arrived wakes another consumer. If an answer is missing,
 // one may be lost: Redis drops what it has for a connection whose end it has read.
-void WakeupConnections::leave() {
+void WakeupListeners::leave() {
   if (std::exchange(left_, true)) return;
   const Clock::time_point until = Clock::now() + WakeupListener::kFarewell;
   for (Connection& one : connections_) one.listener.begin_leaving();
@@ -490,20 +490,20 @@ void WakeupConnections::leave() {
   }
 }
 
-void WakeupConnections::pass_on(ServedQueue& queue, const WakeupListener::Marker& marker) {
+void WakeupListeners::pass_on(ServedQueue& queue, const WakeupListener::Marker& marker) {
   Lane& home = *queue.lanes[0];
   if (marker.key == home.wake_key()) home.wake_another();
   if (marker.key != home.wakes_key()) return;
   if (const auto partition = partition_in(marker)) queue.add_marker(*partition, marker.due);
 }
 
-void WakeupConnections::add_fds(std::vector<int>& fds) const {
+void WakeupListeners::add_fds(std::vector<int>& fds) const {
   for (const Connection& one : connections_) {
     if (one.listener.fd() >= 0) fds.push_back(one.listener.fd());
   }
 }
 
-void WakeupConnections::end() {
+void WakeupListeners::end() {
   for (Connection& one : connections_) one.listener.end();
 }
 

@@ -319,16 +319,15 @@ class LaneServers {
   std::deque<LaneServer> servers_;
 };
 
-// ---- WakeupConnections ----------------------------------------------------------------------------------------------
+// ---- WakeupListeners ------------------------------------------------------------------------------------------------
 
 // The connections that wait for the wake-ups of a consumer's queues: one for all of them; in a Cluster one for each.
-
 // Decides for which keys each WakeupListener waits, passes the markers on to the lanes, and lets the queues without
 // wake-ups be polled more often.
-class WakeupConnections {
+class WakeupListeners {
  public:
   // `queues`: all queues of the consumer, also those that are added later.
-  WakeupConnections(const std::deque<ServedQueue>& queues, const ConsumerOptions& options, BackgroundCalls& calls)
+  WakeupListeners(const std::deque<ServedQueue>& queues, const ConsumerOptions& options, BackgroundCalls& calls)
       : queues_(queues), options_(options), calls_(calls) {}
 
   // Waits for the wake-ups of this queue, too. Call it when `queues` is complete.

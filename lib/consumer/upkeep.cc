@@ -99,7 +99,7 @@ void Maintenance::sample_metadata(RoundTrip& round_trip, const store::Moves& mov
   });
 }
 
-// ---- Registration ---------------------------------------------------------------------------------------------------
+// ---- RegistryEntry --------------------------------------------------------------------------------------------------
 
 // A consumer may hold a million deliveries, so none is copied or sorted.
 void ConsumerActivity::add(const InFlightMessage& delivery) {
@@ -126,7 +126,7 @@ void ConsumerActivity::write_to(store::ConsumerEntry& entry) const {
   }
 }
 
-milliseconds registration_interval(milliseconds poll_interval, std::size_t queues) {
+milliseconds registry_interval(milliseconds poll_interval, std::size_t queues) {
   return std::min(stretched(std::clamp(poll_interval, kSoonest, kLatest), queues), kLatest);
 }
 
@@ -146,13 +146,13 @@ store::ConsumerEntry profile_of(const ConsumerOptions& options, const std::deque
 }
 
 // Other requests make a round trip soon, unless poll_interval is long.
-bool Registration::is_due(const RoundTrip& round_trip) const {
+bool RegistryEntry::is_due(const RoundTrip& round_trip) const {
   if (partition_.number != 0 || partition_.queue.profile.concurrency == 0) return false;
   const Clock::time_point now = Clock::now();
   return now >= due_ && (!round_trip.empty() || now - due_ >= interval_);
 }
 
-void Registration::add(RoundTrip& round_trip, const ConsumerActivity& activity) {
+void RegistryEntry::add(RoundTrip& round_trip, const ConsumerActivity& activity) {
   store::ConsumerEntry entry = partition_.queue.profile;
   activity.write_to(entry);
   const auto answer =
@@ -164,7 +164,7 @@ void Registration::add(RoundTrip& round_trip, const ConsumerActivity& activity) 
   written_ = true;
 }
 
-void Registration::finish(const store::Answer<bool>& written, const std::string& where) {
+void RegistryEntry::finish(const store::Answer<bool>& written, const std::string& where) {
   try {
     if (!written.get()) return failed("there are " + std::to_string(store::kMostConsumers) + " others", where);
     failed_ = false;
@@ -173,7 +173,7 @@ void Registration::finish(const store::Answer<bool>& written, const std::string&
   }
 }
 
-void Registration::failed(const std::string& why, const std::string& where) {
+void RegistryEntry::failed(const std::string& why, const std::string& where) {
   if (std::exchange(failed_, true)) return;
   partition_.log(Severity::warning,
                  "cannot write what this consumer does into " + redis::escaped(partition_.keys().consumers) +
@@ -181,7 +181,7 @@ void Registration::failed(const std::string& why, const std::string& where) {
                  {where, ""});
 }
 
-void Registration::add_removal(RoundTrip& round_trip) {
+void RegistryEntry::add_removal(RoundTrip& round_trip) {
   store::unregister_consumer(round_trip.pipeline(), partition_.keys(), partition_.queue.consumer);
   written_ = false;
 }

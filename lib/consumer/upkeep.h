@@ -77,7 +77,7 @@ class Maintenance {
   std::vector<std::string> metadata_;    // ids of metadata, which goes if their messages are gone
 };
 
-// ---- Registration ---------------------------------------------------------------------------------------------------
+// ---- RegistryEntry --------------------------------------------------------------------------------------------------
 
 // The entry of a consumer in the registry of a queue: see store/registry.h.
 
@@ -103,12 +103,12 @@ store::ConsumerEntry profile_of(const ConsumerOptions& options, const std::deque
 
 // The registry is for operators only. So it causes no further round trip, a failure is logged once and fails nothing
 // else, and no call waits for it.
-class Registration {
+class RegistryEntry {
  public:
   using Clock = std::chrono::steady_clock;
 
   // `interval`: between two writes, if it has something to send anyway.
-  Registration(ServedPartition& partition, milliseconds interval) : partition_(partition), interval_(interval) {}
+  RegistryEntry(ServedPartition& partition, milliseconds interval) : partition_(partition), interval_(interval) {}
 
   // Whether the entry should be written with this round trip, which has all its other requests.
   bool is_due(const RoundTrip& round_trip) const;
@@ -134,7 +134,7 @@ class Registration {
 };
 
 // How often the consumer of so many queues writes each of its entries.
-milliseconds registration_interval(milliseconds poll_interval, std::size_t queues);
+milliseconds registry_interval(milliseconds poll_interval, std::size_t queues);
 
 // ---- PartitionCopies ------------------------------------------------------------------------------------------------
 
