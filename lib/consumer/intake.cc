@@ -444,17 +444,22 @@ void BodyFetcher::end_lone() {
 void BodyFetcher::read_lone(LoneFetch& fetch) {
   const InFlightPtr& delivery = fetch.delivery();
   LoneFetch::Result result = fetch.finish();
-  if (result.failure.empty()) {
+  const bool too_long = Clock::now() - *delivery->lone_since > longest_;
+  if (result.body) {
     if (result.took >= kSlowAnswer) large_.were_slow();
     Fetched fetched;
-    delivery->content = result.body ? Content::message : Content::expired;
-    if (result.body) {
-      set_contents(*delivery, std::move(*result.body), result.headers ? &result.headers : nullptr, fetched);
-    }
+    delivery->content = Content::message;
+    set_contents(*delivery, std::move(*result.body), result.headers ? &result.headers : nullptr, fetched);
     group_of(*delivery, fetched).push_back(delivery);
     return listener_.fetched(std::move(fetched));
   }
-  const bool too_long = Clock::now() - *delivery->lone_since > longest_;
+  // The new connection may lead to another server. Only that of the message knows whether the body is gone.
+  if (result.failure.empty() && !too_long) {
+    delivery->size = 0;
+    delivery->unanswered = 0;
+    single_.push_back(delivery);
+    return;
+  }
   if (!result.counts && !too_long) {  // no connection, or Redis refuses it
     maybe_large_.insert(maybe_large_.begin(), delivery);
     return pause_lone(result.failure);

@@ -268,6 +268,34 @@ TEST_CASE("slow link: a consumer that stops gives back a message whose payload i
   CHECK(message->retries == 3);
 }
 
+// A new connection may lead to another server: the address has failed over, or its name has.
+TEST_CASE("slow link: a payload that another server lacks is not gone, with the right to STRLEN and without") {
+  for (const std::string rights : {"+strlen", "-strlen"}) {
+    CAPTURE(rights);
+    SlowLink link(false);
+    PrivateServer other;
+    for (const PrivateServer* server : {&link.server, &other}) {
+      test::Redis(server->socket()).cmd({"ACL", "SETUSER", "worker", "on", ">pw", "~*", "&*", "+@all", rights});
+    }
+    link.connection.user = "worker";
+    link.connection.password = "pw";
+    Producer producer(link.server.url(), "orders");
+    Ledger ledger;
+    test::Lines lines;
+    Consumer consumer(link.url, "orders", ledger.watch(), consumer_options(link, lines));
+    consumer.start();
+    link.proxy.rate(kRate, kRate);
+    producer.send(kLarge);
+    REQUIRE(ledger.settles(1));
+    link.proxy.retarget(other.socket());
+    producer.send(kLarge);
+    CHECK(ledger.settles(2));
+    CHECK(all_first(ledger));
+    CHECK(consumer.stop());
+    CHECK(consumer.stats().expired == 0);
+  }
+}
+
 TEST_CASE("slow link: a user without the right to STRLEN gets large payloads, too") {
   SlowLink link(false);
   test::Redis admin(link.server.socket());
