@@ -456,8 +456,8 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
   // The new connection may lead to another server. Only that of the message knows whether the body is gone.
   if (result.failure.empty() && !too_long) {
     delivery->size = 0;
-    delivery->unanswered = 0;
-    single_.push_back(delivery);
+    delivery->is_fetched_alone = false;
+    maybe_large_.push_back(delivery);
     return;
   }
   if (!result.counts && !too_long) {  // no connection, or Redis refuses it
