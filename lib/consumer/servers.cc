@@ -141,7 +141,8 @@ void ConsumerConnection::succeeded() {
 
 void ConsumerConnection::failed(const redis::Failure& failure) {
   reporter_.counters().failed(failure.text);
-  const auto since = connection_ == nullptr ? attempt_began_ : connection_->silent_since();
+  const auto since =
+      connection_ == nullptr ? attempt_began_ : std::min(connection_->silent_since(), durability_.silent_since());
   const std::string text = health_.failed(failure.text, pauses_after(failure), since);
   reporter_.failed(this, text, health_.is_new_failure(), {connection_ == nullptr ? "" : connection_->where(), ""});
   durability_.close();

@@ -38,6 +38,8 @@ namespace delayqueue {
 // replicates after the verdicts that it has executed before: see WriteConcern.
 class VerdictDurability {
  public:
+  using Clock = std::chrono::steady_clock;
+
   VerdictDurability(const Durability& wanted, Reporter& reporter) : write_concern_(wanted), reporter_(reporter) {}
 
   // Whether anything has to be confirmed. If not, the functions below do nothing.
@@ -66,6 +68,9 @@ class VerdictDurability {
   // For poll(), and the time by which the answer must arrive; only while it is waiting.
   int fd() const { return connection_->fd(); }
   redis::Deadline due() const { return connection_->due(); }
+
+  // See redis::Connection::silent_since().
+  Clock::time_point silent_since() const { return connection_ == nullptr ? Clock::now() : connection_->silent_since(); }
 
   // Closes the connection. The verdicts that are not confirmed are counted.
   void close();

@@ -139,11 +139,12 @@ Connection::~Connection() { shutdown_handle_->release(); }
 void Connection::write(const std::vector<std::string_view>& pieces) {
   if (broken_) fail("cannot write to " + where_ + ": the connection is already broken");
   broken_ = true;  // until all bytes are written
+  Patience patience(command_timeout_);
   try {
-    Patience patience(command_timeout_);
     transport_->write(pieces, patience);
   } catch (const ConnectionError& e) {
     const ReplyPtr last = drain_final_error();
+    silent_since_ = patience.silent_since();
     if (last == nullptr) throw;
     throw ConnectionError(std::string(e.what()) + ", after the answer: " + with_advice(Reply(last.get()).text()));
   }
@@ -209,6 +210,11 @@ Connection& Connection::follow(const Redirection& redirection) {
   return *redirected_;
 }
 
+Deadline Connection::silent_since() const {
+  if (silent_since_) return *silent_since_;
+  return redirected_ != nullptr ? redirected_->silent_since() : Clock::now();
+}
+
 ReplyPtr Connection::read(milliseconds longer) {
   if (broken_) fail("cannot read from " + where_ + ": the connection is already broken");
   Patience patience(command_timeout_, Clock::now() + longer);
@@ -229,7 +235,10 @@ ReplyPtr Connection::read_arrived(milliseconds longer) {
 ReplyPtr Connection::read_within(Patience& patience) {
   for (bool begun = false;; begun = true) {
     if (ReplyPtr reply = parse()) return reply;
-    if (begun && Clock::now() >= patience.due()) fail(patience.failure(where_));
+    if (begun && Clock::now() >= patience.due()) {
+      silent_since_ = patience.silent_since();
+      fail(patience.failure(where_));
+    }
     fill(patience);
   }
 }
@@ -293,7 +302,8 @@ bool Connection::fill_arrived(Patience& patience) {
 }
 
 // Adds how much of the answer had arrived when the connection failed.
-void Connection::rethrow(const ConnectionError& e, const Patience& patience) const {
+void Connection::rethrow(const ConnectionError& e, const Patience& patience) {
+  silent_since_ = patience.silent_since();
   if (patience.bytes() == 0 || Clock::now() >= patience.due()) throw;
   throw ConnectionError(std::string(e.what()) + ", after " + std::to_string(patience.bytes()) + " bytes of an answer");
 }

@@ -102,8 +102,8 @@ class Connection {
   // How long the last answer that read_arrived() returned was arriving, from its first byte on.
   Clock::duration arrival() const { return arrival_; }
 
-  // While read_arrived() waits for an answer: when its last byte arrived, or the waiting began. Else the present time.
-  Deadline silent_since() const { return waits_ ? waits_->silent_since() : Clock::now(); }
+  // After a failure of the transfer: when its last byte passed, or it began. Else the present time.
+  Deadline silent_since() const;
 
   // The next answer, or null if none arrives before the deadline. For subscriptions, where silence is normal.
   ReplyPtr read_until(Deadline deadline);
@@ -180,7 +180,7 @@ class Connection {
   ReplyPtr parse();  // null: not enough bytes yet
   void fill(Patience& patience);
   bool fill_arrived(Patience& patience);
-  [[noreturn]] void rethrow(const ConnectionError& e, const Patience& patience) const;
+  [[noreturn]] void rethrow(const ConnectionError& e, const Patience& patience);
   void feed(std::size_t size);
   void check_unread();
   ReplyPtr drain_final_error();
@@ -201,6 +201,7 @@ class Connection {
   std::optional<Patience> waits_;  // for the answer that read_arrived() waits for
   Clock::duration arrival_{};      // see arrival()
   bool broken_ = false;
+  std::optional<Deadline> silent_since_;  // of the transfer that failed
   bool retired_ = false;
   int slot_ = -1;  // see set_slot()
   bool follows_redirections_ = true;

@@ -317,27 +317,50 @@ TEST_CASE("slow link: a user without the right to STRLEN gets large payloads, to
 }
 
 TEST_CASE("slow link: the log has how long Redis was silent, from the last byte on, and for how long it failed") {
-  SlowLink link(false);
-  Producer producer(link.server.url(), "orders");
-  Ledger ledger;
-  test::Lines lines;
-  Consumer consumer(link.url, "orders", ledger.watch(), consumer_options(link, lines));
-  consumer.start();
-  producer.send("small");
-  REQUIRE(ledger.settles(1));
-  link.proxy.black_hole(true);
-  REQUIRE(test::eventually([&] { return lines.find("no answer from ") != ""; }));
-  link.proxy.black_hole(false);
-  REQUIRE(test::eventually([&] { return lines.find("Redis answers again at ", Severity::info) != ""; }));
-  const auto ms_after = [](const std::string& line, const std::string& text) {
-    const std::size_t at = line.find(text);
-    return at == std::string::npos ? -1 : std::stol(line.substr(at + text.size()));
+  struct Silence {
+    std::string begins_with;  // a command with this text; empty: at any time
+    Durability durability{};
+    milliseconds poll_interval{20};
   };
-  const std::string silence = lines.find("no answer from "),
-                    end = lines.find("Redis answers again at ", Severity::info);
-  CHECK_MESSAGE(ms_after(silence, " for ") >= kSlowLinkTimeout.count(), silence);
-  CHECK_MESSAGE(ms_after(end, "it failed for ") >= kSlowLinkTimeout.count(), end);
-  CHECK(consumer.stop());
+  const std::vector<Silence> all = {
+      {""},
+      {"\r\nEVAL\r\n"},                                      // repeats a call whose script was not loaded
+      {"\r\nWAIT\r\n", Durability::replicas(1, 50ms), 10s},  // over another connection than the takes
+  };
+  for (const Silence& one : all) {
+    CAPTURE(one.begins_with);
+    SlowLink link(false);
+    Producer producer(link.server.url(), "orders");
+    Ledger ledger;
+    test::Lines lines;
+    ConsumerOptions options = consumer_options(link, lines);
+    options.durability = one.durability;
+    options.poll_interval = one.poll_interval;
+    Consumer consumer(link.url, "orders", ledger.watch(), options);
+    consumer.start();
+    producer.send("small");
+    REQUIRE(test::eventually([&] { return consumer.stats().acked == 1; }));
+    if (one.begins_with.empty()) {
+      link.proxy.black_hole(true);
+    } else {
+      link.proxy.black_hole_from(one.begins_with);
+      test::Redis(link.server.socket()).cmd({"SCRIPT", "FLUSH"});
+      producer.send("small");
+    }
+    REQUIRE_MESSAGE(test::eventually([&] { return lines.find("no answer from ") != ""; }), lines.text());
+    link.proxy.black_hole(false);
+    REQUIRE_MESSAGE(test::eventually([&] { return lines.find("Redis answers again at ", Severity::info) != ""; }),
+                    lines.text());
+    const auto ms_after = [](const std::string& line, const std::string& text) {
+      const std::size_t at = line.find(text);
+      return at == std::string::npos ? -1 : std::stol(line.substr(at + text.size()));
+    };
+    const std::string silence = lines.find("no answer from "),
+                      end = lines.find("Redis answers again at ", Severity::info);
+    CHECK_MESSAGE(ms_after(silence, " for ") >= kSlowLinkTimeout.count(), lines.text());
+    CHECK_MESSAGE(ms_after(end, "it failed for ") >= kSlowLinkTimeout.count(), lines.text());
+    CHECK(consumer.stop());
+  }
 }
 
 }  // namespace

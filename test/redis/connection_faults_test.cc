@@ -190,6 +190,33 @@ TEST_CASE("a server that is silent longer than the command timeout is a Connecti
   }
 }
 
+TEST_CASE("after a failure a connection has since when nothing passed, whichever call waited") {
+  constexpr milliseconds kTimeout{200};
+  const std::string ping = "*1\r\n$4\r\nPING\r\n";
+  const std::vector<std::function<void(Connection&)>> calls = {
+      [](Connection& link) { link.read(); },
+      [](Connection& link) {
+        while (link.read_arrived() == nullptr) std::this_thread::sleep_for(1ms);
+      },
+      [](Connection& link) { link.write(std::string(50'000'000, 'x')); },
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    CAPTURE(i);
+    std::promise<void> over;
+    const Listener server([over = over.get_future().share()](int fd) {
+      if (answer(fd, hello())) over.wait();  // reads and sends nothing more
+    });
+    Connection link(server.address(), kLogin, patient(5s, kTimeout));
+    const auto begun = Clock::now();
+    CHECK(link.silent_since() >= begun);
+    link.write(ping);
+    CHECK(starts(outcome(server.address(), [&] { calls[i](link); }), "ConnectionError: "));
+    CHECK(Clock::now() - link.silent_since() >= kTimeout);
+    CHECK(link.silent_since() >= begun);
+    over.set_value();
+  }
+}
+
 TEST_CASE("a server that sends byte by byte never delays a call beyond the command timeout") {
   const Listener server([](int fd) {
     if (!answer(fd, hello() + "$1000\r\n")) return;

@@ -42,6 +42,13 @@ std::size_t Lines::count(Severity severity, const std::string& part) const {
   }));
 }
 
+std::string Lines::text() const {
+  const std::lock_guard lock(mutex_);
+  std::string all;
+  for (const LogEntry& entry : entries_) all += entry.line + "\n";
+  return all;
+}
+
 LogEntry Lines::entry(const std::string& part) const {
   const std::lock_guard lock(mutex_);
   for (const LogEntry& entry : entries_) {

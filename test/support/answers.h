@@ -17,6 +17,8 @@ class Lines {
   std::size_t count(delayqueue::Severity severity, const std::string& part) const;
   // The first entry whose line contains `part`, or an empty one.
   delayqueue::LogEntry entry(const std::string& part) const;
+  // All lines, for the message of a check that fails.
+  std::string text() const;
 
  private:
   mutable std::mutex mutex_;
