@@ -3,6 +3,7 @@
 #include "os/resources.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -74,7 +75,9 @@ std::vector<SendRequest> AsyncQueue::send(std::vector<AsyncSend>& sends) {
   for (std::size_t i = 0; i < sends.size(); ++i) {
     requests[i].messages.push_back({std::move(sends[i].id), sends[i].payload, &sends[i].terms, sends[i].headers});
   }
-  reporter_.send(router_, requests);
+  const auto began = std::chrono::steady_clock::now();
+  router_.send(requests);
+  reporter_.count(requests, began);
   for (std::size_t i = 0; i < sends.size(); ++i) {
     if (requests[i].failure) {
       sends[i].promise.set_exception(requests[i].error());

@@ -6,6 +6,7 @@
 #include "queue/option_checks.h"
 #include "queue/state.h"
 
+#include <chrono>
 #include <deque>
 #include <exception>
 #include <stdexcept>
@@ -137,7 +138,9 @@ std::vector<SendRequest> Producer::Impl::send(std::vector<PendingMessage> messag
     for (const PendingMessage& message : request.messages) bytes += message.payload.size();
     request.bodies_first = bytes >= store::kStagedBytes;
   }
-  reporter_.send(router_, requests);  // Router::send(), counted and timed
+  const auto began = std::chrono::steady_clock::now();
+  router_.send(requests);
+  reporter_.count(requests, began);
   if (request.failure) std::rethrow_exception(request.error());
   reporter_.sent(router_, requests);
   return requests;

@@ -12,10 +12,8 @@ ProducerMetrics SendReporter::metrics(Router& router) const {
   return {router.home().endpoint().queue(), {router.moved()}, sent_, failed_, send_time_.read()};
 }
 
-void SendReporter::send(Router& router, std::vector<SendRequest>& requests) {
-  const auto begin = std::chrono::steady_clock::now();
-  router.send(requests);
-  send_time_.record(std::chrono::steady_clock::now() - begin);
+void SendReporter::count(const std::vector<SendRequest>& requests, std::chrono::steady_clock::time_point began) {
+  send_time_.record(std::chrono::steady_clock::now() - began);
   for (const SendRequest& request : requests) {
     (request.failure ? failed_ : sent_).fetch_add(request.messages.size(), std::memory_order_relaxed);
   }

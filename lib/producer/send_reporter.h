@@ -27,8 +27,8 @@ class SendReporter {
   FailureReporter& failures() { return failures_; }
   ProducerMetrics metrics(Router& router) const;
 
-  // Sends the requests over the router, and counts their messages and the time.
-  void send(Router& router, std::vector<SendRequest>& requests);
+  // Counts the messages of these requests, whose send has ended, and the time since it began.
+  void count(const std::vector<SendRequest>& requests, std::chrono::steady_clock::time_point began);
 
   // Reports the messages of these requests that were created. Called after the user has their results, except in calls
   // that return them.
