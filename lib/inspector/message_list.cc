@@ -176,7 +176,9 @@ store::Page MessageList::read(unsigned partition, const std::string& after, std:
 std::optional<std::string> MessageList::place_after(const store::Page& page, const std::string& after,
                                                     std::size_t most) const {
   if (page.ids_read < std::min(most, kStep)) return std::nullopt;
-  return is_list(state_) ? std::to_string(skipped(after) + page.ids_read) : store::place_of(page.entries.back());
+  if (is_list(state_)) return std::to_string(skipped(after) + page.ids_read);
+  // Only a server that does not run the script has read ids without an entry of each.
+  return page.entries.empty() ? std::nullopt : std::optional(store::place_of(page.entries.back()));
 }
 
 MessagePage MessageList::at(const std::string& cursor) {

@@ -1,6 +1,8 @@
 // Inspector::list: pages, their order, and walks over thousands of messages.
 #include "support/test.h"
 
+#include "support/scripted_server.h"
+
 namespace delayqueue {
 namespace {
 
@@ -116,6 +118,20 @@ TEST_CASE("list: returns as much of each payload as the options ask for, and its
     CHECK(page.messages[0].size == 100'000);
   }
   CHECK(queue.inspector.list(State::ready).messages[0].payload.size() == 64);
+}
+
+TEST_CASE("list: a server that claims to have read messages, and has none, ends no program") {
+  const test::ScriptedServer server([](const std::vector<std::string>& words) -> std::string {
+    if (words[0] == "HELLO") return test::hello();
+    if (words[0] == "EXISTS") return ":0\r\n";
+    if (words[0] != "EVALSHA") return test::array(std::vector<std::string>(words.size() - 2, "$-1\r\n"));
+    return test::array({":1000\r\n"});
+  });
+  for (const bool merge : {true, false}) {
+    ListOptions options;
+    options.merge = merge;
+    CHECK(Inspector("redis://" + server.host(), "q").list(State::dead, options).empty());
+  }
 }
 
 TEST_CASE("list: bodies are left out on request") {
