@@ -3,6 +3,7 @@
 #include "embedded/server_process.h"
 #include "os/per_process.h"
 
+#include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
 
 #include <fcntl.h>
@@ -63,7 +64,7 @@ FolderId id_of(const Descriptor& folder) {
 }
 
 FolderOwner::FolderOwner(const Descriptor& folder, const std::string& path, const std::string& url)
-    : id_(id_of(folder)) {
+    : process_(internal::this_process()), id_(id_of(folder)) {
   OwnedFolders& owned = owned_folders.get();
   const std::lock_guard lock(owned.mutex);
   if (owned.ids.count(id_) != 0) refuse(path, "another server of this process runs in the folder", url);
@@ -80,13 +81,19 @@ FolderOwner::FolderOwner(const Descriptor& folder, const std::string& path, cons
   file_ = std::move(file);
 }
 
-// In a fork this closes a copy, and the lock of the parent stays.
+// In a fork this closes a copy, and the lock of the parent stays. But if this process has got the folder meanwhile, the
+// copy stays open: to close any descriptor of the file releases the lock.
 FolderOwner::~FolderOwner() {
   OwnedFolders* const owned = owned_folders.find();
   if (owned == nullptr) return;
   const std::lock_guard lock(owned->mutex);
+  const bool is_fork = process_ != internal::this_process();
+  if (is_fork && owned->ids.count(id_) != 0) {
+    file_.release();
+    return;
+  }
   file_ = Descriptor();
-  owned->ids.erase(id_);
+  if (!is_fork) owned->ids.erase(id_);
 }
 
 }  // namespace delayqueue

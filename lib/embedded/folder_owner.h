@@ -34,6 +34,7 @@ class FolderOwner {
   bool is_of(const Descriptor& folder) const { return id_of(folder) == id_; }
 
  private:
+  const long process_;  // that has the folder
   const FolderId id_;
   Descriptor file_;
 };

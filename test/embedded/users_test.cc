@@ -190,6 +190,38 @@ TEST_CASE("embedded users: the idle fork of a killed owner does not keep the fol
   for (const int fd : idle) ::close(fd);
 }
 
+// As a daemon does whose parent ends.
+TEST_CASE("embedded users: a fork that replaces the server of its parent by its own one has the folder" *
+          doctest::skip(!test::kForksMakeThreads)) {
+  const test::TempDir base;
+  delayqueue::PrivateServerOptions options;
+  options.folder = base.file("q");
+  int started[2];
+  REQUIRE(::pipe(started) == 0);
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    ::alarm(60);
+    delayqueue::PrivateServer server(options);
+    const pid_t self = ::getpid();
+    if (::fork() != 0) ::_exit(0);
+    ::alarm(60);
+    while (::getppid() == self) std::this_thread::sleep_for(10ms);
+    server = delayqueue::PrivateServer(options);
+    const pid_t child = ::getpid();
+    if (::write(started[1], &child, sizeof child) != static_cast<ssize_t>(sizeof child)) ::_exit(1);
+    for (;;) ::pause();
+  }
+  ::waitpid(owner, nullptr, 0);
+  ::close(started[1]);
+  pid_t child = -1;
+  REQUIRE(::read(started[0], &child, sizeof child) == static_cast<ssize_t>(sizeof child));
+  const std::string text = refusal([&] { delayqueue::PrivateServer{options}; });
+  CHECK_MESSAGE(text.find("process " + std::to_string(child) + " (") != std::string::npos, text);
+  CHECK(answers(options.folder + "/s"));
+  ::kill(child, SIGKILL);
+  ::close(started[0]);
+}
+
 TEST_CASE("embedded users: a fork made during a failed start of the server blocks no other process") {
   const test::TempDir base;
   const std::string folder = base.file("q"), program = base.file("program"), go_on = base.file("go-on");
