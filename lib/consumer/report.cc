@@ -72,31 +72,34 @@ void Reporter::settled(const Settler::Outcome& outcome) {
   event(EventKind::dead_lettered, outcome.dead_lettered);
 }
 
-// A delivery in doubt was most likely settled, and its message is gone because of that. An outage may cost thousands of
-// leases, so not each of them is a warning.
+// An outage, of Redis or of what handlers use, may cost thousands of leases, so not each of them is a warning.
+void Reporter::warn_of_message(const std::string& kind, const std::string& id, const std::string& text) const {
+  const bool warns = failures_->warns(&counters_, kind, true, FailureLog::Clock::now());
+  log(warns ? Severity::warning : Severity::debug, text, {"", id});
+}
+
+// A delivery in doubt was most likely settled, and its message is gone because of that.
 void Reporter::lost(const InFlightMessage& delivery) {
   if (delivery.may_be_settled()) return;
   ++counters_.leases_lost;
-  const bool warns = failures_->warns(&counters_, "lost", true, FailureLog::Clock::now());
-  log(warns ? Severity::warning : Severity::debug,
-      "lost the lease of " + redis::escaped(delivery.message.id()) + ": another consumer may have it",
-      {"", delivery.message.id()});
+  const std::string& id = delivery.message.id();
+  warn_of_message("lost", id, "lost the lease of " + redis::escaped(id) + ": another consumer may have it");
 }
 
 void Reporter::overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) {
   ++counters_.leases_lost;
-  log(Severity::warning,
-      "the delivery of " + redis::escaped(delivery.message.id()) + " takes longer than processing_timeout (" +
-          std::to_string(processing_timeout.count()) + " ms): its lease may end",
-      {"", delivery.message.id()});
+  const std::string& id = delivery.message.id();
+  warn_of_message("overrunning", id,
+                  "the delivery of " + redis::escaped(id) + " takes longer than processing_timeout (" +
+                      std::to_string(processing_timeout.count()) + " ms): its lease may end");
 }
 
 void Reporter::hanging(const InFlightMessage& delivery, milliseconds processing_timeout) const {
-  log(Severity::warning,
-      "the handler of " + redis::escaped(delivery.message.id()) + " runs longer than processing_timeout (" +
-          std::to_string(processing_timeout.count()) +
-          " ms), though its delivery is settled: another thread replaces its own",
-      {"", delivery.message.id()});
+  const std::string& id = delivery.message.id();
+  warn_of_message("hanging", id,
+                  "the handler of " + redis::escaped(id) + " runs longer than processing_timeout (" +
+                      std::to_string(processing_timeout.count()) +
+                      " ms), though its delivery is settled: another thread replaces its own");
 }
 
 void Reporter::trimmed(std::size_t dead_letters) const {

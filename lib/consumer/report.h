@@ -163,6 +163,7 @@ class Reporter {
   void trimmed(std::size_t dead_letters) const;
 
  private:
+  void warn_of_message(const std::string& kind, const std::string& id, const std::string& text) const;
   void warn_expired(const std::string& id);
   void warn_foreign(const std::string& id);
   void warn_damaged(const std::string& id);

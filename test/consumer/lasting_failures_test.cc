@@ -170,6 +170,28 @@ TEST_CASE("lasting failures: an outage that costs hundreds of leases is not a li
   gate.open();
 }
 
+TEST_CASE("lasting failures: hundreds of deliveries beyond processing_timeout are not a line for each") {
+  Queue queue;
+  Lines lines;
+  std::mutex mutex;
+  std::vector<Delivery> kept;
+  ConsumerOptions options = quick(100);
+  options.processing_timeout = 200ms;
+  options.logger = lines.logger();
+  const DeliveryHandler keeps = [&](Delivery delivery) {
+    const std::lock_guard lock(mutex);
+    kept.push_back(std::move(delivery));
+  };
+  const test::ConsumerPtr consumer(new Consumer(test::server().url(), queue.name, keeps, options));
+  consumer->start();
+  queue.producer.send_batch(std::vector<std::string>(100, "x"));
+  CHECK(eventually([&] { return consumer->metrics().queues.front().leases_lost >= 100; }, kPatience));
+  CHECK(lines.count(Severity::warning, "takes longer than processing_timeout") == 1);
+  CHECK(lines.count() <= 5);
+  const std::lock_guard lock(mutex);
+  kept.clear();
+}
+
 TEST_CASE("lasting failures: events that cannot be published are one warning of the producer, not one for each send") {
   World world;
   Lines lines;
