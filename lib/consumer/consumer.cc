@@ -48,7 +48,7 @@ class Consumer::Impl {
   bool is_in_callback() const { return CallbackScope::current() == this && process_ == internal::this_process(); }
 
  private:
-  class Turn;
+  class CallLock;
 
   void connect_first();
   void read_first();
@@ -57,15 +57,15 @@ class Consumer::Impl {
   void join_stop_threads();
 
   const long process_ = internal::this_process();
-  std::mutex
-      mutex_;  // guards the next five; only the owner of the turn changes stopped_, and reads it without the mutex
-  bool turn_taken_ = false;      // by a start() or stop()
+  // Guards the next five. Only the owner of the CallLock changes stopped_, and reads it without the mutex.
+  std::mutex mutex_;
+  bool has_call_ = false;        // a start() or stop() runs
   bool drained_ = false;         // stopping, and nothing is left to settle
   bool stop_requested_ = false;  // by a stop() that did not wait: run() is to stop
   bool stopped_ = false;
   std::vector<std::thread> stop_threads_;  // of request_stop()
   std::condition_variable changed_;
-  bool clean_ = true;  // the result of stop(); of the owner of the turn, as is started_
+  bool clean_ = true;  // the result of stop(); of the owner of the CallLock, as is started_
   bool started_ = false;
   Interrupt interrupt_;  // raised when stop() waits no longer
   ConsumerLoop consumer_loop_;
@@ -75,21 +75,21 @@ class Consumer::Impl {
 };
 
 // One start() or stop() at a time. No std::timed_mutex: the thread sanitizer of gcc 12 does not see it locked.
-class Consumer::Impl::Turn {
+class Consumer::Impl::CallLock {
  public:
-  Turn(Impl& impl, Clock::time_point until) : impl_(impl) {
+  CallLock(Impl& impl, Clock::time_point until) : impl_(impl) {
     std::unique_lock lock(impl_.mutex_);
-    owned_ = impl_.changed_.wait_until(lock, until, [&] { return !impl_.turn_taken_; });
-    if (owned_) impl_.turn_taken_ = true;
+    owned_ = impl_.changed_.wait_until(lock, until, [&] { return !impl_.has_call_; });
+    if (owned_) impl_.has_call_ = true;
   }
-  ~Turn() {
+  ~CallLock() {
     if (!owned_) return;
     const std::lock_guard lock(impl_.mutex_);
-    impl_.turn_taken_ = false;
+    impl_.has_call_ = false;
     impl_.changed_.notify_all();
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  CallLock(const CallLock&) = delete;
+  CallLock& operator=(const CallLock&) = delete;
 
   bool owned() const { return owned_; }
 
@@ -100,14 +100,14 @@ class Consumer::Impl::Turn {
 
 Consumer::Impl::~Impl() {
   stop(std::chrono::seconds(30));
-  join_stop_threads();  // one of them may have had the turn until now
+  join_stop_threads();  // one of them may have had the CallLock until now
   consumer_loop_.refuse_verdicts();
   consumer_loop_.join_handlers();  // while all that handlers use is still there
   join_stop_threads();             // that the last handlers have started
 }
 
 void Consumer::Impl::start() {
-  const Turn turn(*this, Clock::now() + kLongest);
+  const CallLock call(*this, Clock::now() + kLongest);
   const CallbackScope callbacks(this);
   if (started_ || consumer_loop_.is_stopping()) throw std::logic_error("a consumer starts once");
   if (first_thread_.joinable()) first_thread_.join();  // of a start() that threw
@@ -183,8 +183,8 @@ bool Consumer::Impl::stop(milliseconds timeout) {
     changed_.notify_all();
     return false;
   }
-  const Turn turn(*this, end);
-  if (!turn.owned()) {  // a start() or another stop() has the turn; after that start(), run() stops
+  const CallLock call(*this, end);
+  if (!call.owned()) {  // a start() or another stop() has it; after that start(), run() stops
     const std::lock_guard lock(mutex_);
     stop_requested_ = true;
     changed_.notify_all();
