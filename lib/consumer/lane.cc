@@ -201,7 +201,7 @@ void Lane::read_copies(RoundTrip& round_trip) {
 // ---- Take -----------------------------------------------------------------------------------------------------------
 
 // Messages that cannot be settled must not pile up here.
-bool Lane::has_backlog() const { return settler_.size() > kMostBatches * store::kBatch; }
+bool Lane::has_too_many_verdicts() const { return settler_.size() > kMostBatches * store::kBatch; }
 
 planning::LaneView Lane::view(bool settles) {
   const Clock::time_point now = Clock::now();
@@ -216,7 +216,7 @@ planning::LaneView Lane::view(bool settles) {
   view.prefetch = prefetch_size_.get();
   view.round_trip_ms = 1000 * answers_.shortest().count();
   view.late = answers_.is_late();
-  view.too_many_verdicts = has_backlog();
+  view.too_many_verdicts = has_too_many_verdicts();
   view.more_due = timers_.more_are_due();
   view.promote_due = timers_.promote_is_due(now);
   view.reclaim_due = timers_.reclaim_is_due(now);

@@ -193,7 +193,7 @@ class Lane {
  private:
   const ConsumerOptions& options() const { return queue().options; }
   Reporter& reporter() const { return queue().reporter; }
-  bool has_backlog() const;
+  bool has_too_many_verdicts() const;
   ConsumerActivity activity() const;
   void release(std::vector<InFlightPtr> unstarted);
   void stop_renewing(const BodyFetcher::Fetched& fetched);

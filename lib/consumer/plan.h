@@ -63,7 +63,7 @@ struct LaneView {
   std::size_t server = 0;
   bool may_take = true;  // it uses a connection, has no pause after a failure, and has seen whether its queue is paused
   bool works = true;     // its requests have succeeded since the last failure
-  bool may_send = true;  // it may take in the next round trip; after a failure in one that does not take for others
+  bool may_send = true;  // it may add to the next round trip that takes; if it does not work: that settles
 
   // Its turn among the lanes of its queue: the least is next. The places that it has used in it.
   std::uint64_t turn = 0;

@@ -505,7 +505,7 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
     if (failure) {
       const SendOutcome outcome = outcome_of(*failure);
       call.for_each([&](PendingMessage& message) { message.outcome = outcome; });
-      if (outcome == SendOutcome::in_doubt) broken = failure;
+      if (outcome == SendOutcome::in_doubt) broken = failure;  // the server may not be the master any more
     } else {
       auto answer = answers.begin();
       call.for_each([&](PendingMessage& message) { message.outcome = outcome_of(*answer++); });
