@@ -151,8 +151,8 @@ class Planner {
 
   // How many messages all lanes together may hold. With a DeliveryHandler there may be fewer threads than running
   // deliveries.
-  std::size_t budget() const { return std::min(limits_.concurrency, all_.running + all_.idle) + all_.prefetch; }
-  std::size_t places() const { return minus(budget(), all_.held); }
+  std::size_t bound() const { return std::min(limits_.concurrency, all_.running + all_.idle) + all_.prefetch; }
+  std::size_t places_left() const { return minus(bound(), all_.held); }
 
   // Whether a queue may hold a message though all places are taken: with slow handlers the messages of other queues may
   // fill them for long. A queue that holds none may hold one, and the turns of the WorkerPool decide when that runs.
@@ -160,12 +160,12 @@ class Planner {
   bool needs_place(std::size_t queue) const {
     const run::WorkerLoad& load = queues_[queue].load;
     const bool others_wait = all_.waiting > load.idle;  // not just until an idle worker has begun
-    return others_wait && load.running + load.waiting + queue_uses_[queue].held == 0 && places() == 0;
+    return others_wait && load.running + load.waiting + queue_uses_[queue].held == 0 && places_left() == 0;
   }
 
   // Places that all lanes have left; divide() says how many of them are for each.
   std::size_t places_for(const LaneView& lane) const {
-    return std::max<std::size_t>(places(), needs_place(lane.queue) ? 1 : 0);
+    return std::max<std::size_t>(places_left(), needs_place(lane.queue) ? 1 : 0);
   }
 
   // ---- What one lane may take. `places`: most of the messages
@@ -309,7 +309,7 @@ class Planner {
 
   // A server that answers late may return more than all lanes together may hold, because others got its places.
   void release_late() {
-    std::size_t excess = minus(all_.held, budget());
+    std::size_t excess = minus(all_.held, bound());
     for (const LaneView& lane : lanes_) {
       plan_.releases_late.push_back(std::min(excess, lane.came_late));
       excess -= plan_.releases_late.back();
@@ -388,8 +388,8 @@ class Planner {
     std::vector<std::size_t> divided(lanes_.size(), 0);
     const auto looks = [](const Wish& wish) { return !wish.has_more; };
     const auto lookers = static_cast<std::size_t>(std::count_if(wishes.begin(), wishes.end(), looks));
-    const std::size_t kept = std::min(lookers, places() / kMostParts);
-    std::size_t left = places() - kept;
+    const std::size_t kept = std::min(lookers, places_left() / kMostParts);
+    std::size_t left = places_left() - kept;
     run::Turns turns = turns_;
     std::vector<std::size_t> of_queues(queues_.size(), 0);
     for (const bool has_more : {true, false}) {
@@ -466,7 +466,7 @@ class Planner {
 
   void give_to_lookers(const std::vector<Wish>& wishes, std::vector<std::size_t>& given,
                        std::vector<std::size_t>& divided) const {
-    const std::size_t most = lanes_.size() < kLookers ? places() : (places() + kLookers - 1) / kLookers;
+    const std::size_t most = lanes_.size() < kLookers ? places_left() : (places_left() + kLookers - 1) / kLookers;
     std::vector<std::size_t> lanes(queues_.size(), 0);
     for (const Wish& wish : wishes) ++lanes[lanes_[wish.lane].queue];
     for (const Wish& wish : wishes) {

@@ -311,16 +311,16 @@ void Router::add_parts(SendRequest& whole, std::vector<Part>& parts) {
 // several calls are under way, they keep all servers busy without, and more requests would only wait at the servers.
 // Returns the parts that go to another partition.
 Router::Parts Router::send_round(Parts parts) {
-  if (parts.size() == 1) return send_in_turn(parts);
+  if (parts.size() == 1) return send_one_by_one(parts);
   const unsigned first = parts.front()->partition;
-  const auto turn_of = [first](const Part* part) { return (part->partition - first) % store::kMostPartitions; };
-  const auto is_before = [&](const Part* a, const Part* b) { return turn_of(a) < turn_of(b); };
+  const auto position_of = [first](const Part* part) { return (part->partition - first) % store::kMostPartitions; };
+  const auto is_before = [&](const Part* a, const Part* b) { return position_of(a) < position_of(b); };
   if (!std::is_sorted(parts.begin(), parts.end(), is_before)) std::stable_sort(parts.begin(), parts.end(), is_before);
   const bool one_request = parts.front()->whole == parts.back()->whole;  // send_async() sends several
-  if (!one_request) return send_in_turn(parts);
+  if (!one_request) return send_one_by_one(parts);
   const std::vector<std::string> servers = servers_of(parts);
   const std::set<std::string> with_thread = worth_threads(parts, servers);
-  if (with_thread.empty() || has_threads_.exchange(true)) return send_in_turn(parts);
+  if (with_thread.empty() || has_threads_.exchange(true)) return send_one_by_one(parts);
   const EndOfThreads end(has_threads_);
   Parts here;
   std::map<std::string, Parts> apart;
@@ -337,12 +337,12 @@ Router::Parts Router::send_in_threads(const Parts& here, const std::map<std::str
   for (const auto& server : apart) {
     const Parts& parts = server.second;
     const auto failure = redis::attempt(
-        [&] { threads.push_back(std::async(std::launch::async, [this, &parts] { return send_in_turn(parts); })); });
+        [&] { threads.push_back(std::async(std::launch::async, [this, &parts] { return send_one_by_one(parts); })); });
     if (failure) refused.push_back(&parts);
   }
-  Parts moved = send_in_turn(here);
+  Parts moved = send_one_by_one(here);
   const auto add = [&](const Parts& more) { moved.insert(moved.end(), more.begin(), more.end()); };
-  for (const Parts* const parts : refused) add(send_in_turn(*parts));
+  for (const Parts* const parts : refused) add(send_one_by_one(*parts));
   for (auto& thread : threads) add(thread.get());
   return moved;
 }
@@ -380,7 +380,7 @@ std::set<std::string> Router::worth_threads(const Parts& parts, const std::vecto
 
 // Sends to one partition after the other, in the order of the parts: threads that all began with the partitions of the
 // same server would meet there. Returns the parts that go to another partition.
-Router::Parts Router::send_in_turn(const Parts& parts) {
+Router::Parts Router::send_one_by_one(const Parts& parts) {
   Parts moved;
   for (auto next = parts.begin(); next != parts.end();) {
     const unsigned number = (*next)->partition;

@@ -139,7 +139,7 @@ class Router {
   Parts send_in_threads(const Parts& here, const std::map<std::string, Parts>& apart);
   std::vector<std::string> servers_of(const Parts& parts);
   static std::set<std::string> worth_threads(const Parts& parts, const std::vector<std::string>& servers);
-  Parts send_in_turn(const Parts& parts);
+  Parts send_one_by_one(const Parts& parts);
   void send_together(unsigned number, const Parts& parts);
   void finish(Part& part);
   bool has_failed(const Part& part);

@@ -35,13 +35,13 @@ class Turns {
     if (std::exchange(one.busy, busy) || !busy) return;
     std::optional<std::uint64_t> least;
     for (const Member& other : members_) {
-      if (&other == &one || !other.busy || !share(one, other)) continue;
+      if (&other == &one || !other.busy || !compete(one, other)) continue;
       least = std::min(least.value_or(other.time), other.time);
     }
     if (least) one.time = std::max(one.time, *least);
     if (least) return;
     for (Member& other : members_) {  // no other competes: what was served before does not count
-      if (share(one, other)) other.time = 0;
+      if (compete(one, other)) other.time = 0;
     }
   }
 
@@ -57,7 +57,7 @@ class Turns {
     const std::uint64_t lag = most * (kUnit / one.weight);
     if (one.time <= lag) return;
     for (Member& other : members_) {
-      if (other.busy && share(one, other)) other.time = std::max(other.time, one.time - lag);
+      if (other.busy && compete(one, other)) other.time = std::max(other.time, one.time - lag);
     }
   }
 
@@ -75,7 +75,7 @@ class Turns {
   bool precedes(std::size_t a, std::size_t b) const {
     const Member& one = members_[a];
     const Member& other = members_[b];
-    return share(one, other) ? one.time < other.time : one.weight > other.weight;
+    return compete(one, other) ? one.time < other.time : one.weight > other.weight;
   }
 
  private:
@@ -87,7 +87,7 @@ class Turns {
     bool busy = false;
   };
 
-  bool share(const Member& a, const Member& b) const { return !strict_ || a.weight == b.weight; }
+  bool compete(const Member& a, const Member& b) const { return !strict_ || a.weight == b.weight; }
 
   bool strict_;
   std::vector<Member> members_;
