@@ -177,6 +177,17 @@ TEST_CASE("serve: every route answers with the document that the interface descr
   CHECK(head->body.empty());
 }
 
+TEST_CASE("serve: the messages of a queue with 256 partitions are listed page by page") {
+  test::empty_server();
+  delayqueue::QueueAdmin(test::server().url(), "q").set_partitions(256);
+  delayqueue::Producer(test::server().url(), "q").send_batch(Strings(30, "x"));
+  const Served served;
+  const std::string path = "/api/queues/q/messages?state=ready&limit=20";
+  const json page = served.json(path);
+  CHECK(page["messages"].size() == 20);
+  CHECK(served.json(path + "&cursor=" + page["next"].get<std::string>())["messages"].size() == 10);
+}
+
 TEST_CASE("serve: queues and messages have the figures that are in Redis") {
   const Filled filled;
   const Served served({"--payloads"});
@@ -1355,6 +1366,17 @@ TEST_CASE("serve: a change of many messages that a signal ends says that it is n
     CHECK(has(answer, "\"complete\":false"));
     CHECK(lines_with(served.dqctl().wait().err, " count=") == 2);
     CHECK(test::counts("q").dead > 0);
+    // Another server goes on with it, and leaves none out.
+    json part = json::parse(answer.substr(answer.find("\r\n\r\n")));
+    const Served next({"--allow-changes"});
+    while (!part["complete"].get<bool>()) {
+      json body = json::parse(body_of(bulk.messages));
+      if (part["next"].is_string()) body["cursor"] = part["next"];
+      part = next.change(path, body.dump());
+    }
+    json left = json::parse(body_of(1));
+    left["dry_run"] = true;
+    CHECK(next.change(path, left.dump())["matching"] == 0);
   }
 }
 

@@ -358,7 +358,8 @@ void change_pages(Pages& pages, const ChangeRequest& request, BulkPart& result, 
     }
   } while (left > 0 && Clock::now() < until && !interrupted());
   result.examined = pages.examined();
-  result.complete = left == 0 || (!is_left(pages, result.next) && !interrupted());
+  // After a signal the rest of the page is left: then no place is behind all that was done.
+  result.complete = left == 0 || (!interrupted() && !is_left(pages, result.next));
 }
 
 }  // namespace

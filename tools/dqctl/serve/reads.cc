@@ -26,7 +26,8 @@ constexpr std::uint64_t kMostExamined = 1000;  // messages that a page with a fi
 constexpr std::size_t kListedPayload = 64;     // bytes
 constexpr std::size_t kMostListedPayload = 4096;
 constexpr std::size_t kMostBytesOfPayload = 64 * 1024;
-constexpr std::size_t kLongestCursor = 512, kLongestPattern = 1024, kLongestText = 256;
+constexpr std::size_t kLongestCursor = 4096;  // it may have a place in each of 256 partitions
+constexpr std::size_t kLongestPattern = 1024, kLongestText = 256;
 
 }  // namespace
 
