@@ -69,13 +69,17 @@ TEST_CASE("interrupt: send ends although its stdin stays open, and sends nothing
 TEST_CASE("interrupt: a command that reads ids writes a JSON error and changes nothing") {
   test::Work work;
   work.send("x");
-  OpenInput cancel("cancel " + work.name + " - -o json");
-  std::string ids;
-  for (int i = 0; i < 30; ++i) ids += "0197f3a4-5b6c-7d8e-9f01-23456789abcd\n";
-  cancel.type(ids);
-  CHECK(cancel.interrupt() == 130);
-  CHECK(parse_json(cancel.out()).at("error") == "interrupted; nothing was done");
-  CHECK(work.inspector.counts().ready == 1);
+  for (const int count : {1, 30}) {  // with 30 it needs --yes
+    CAPTURE(count);
+    OpenInput cancel("cancel " + work.name + " - -o json");
+    std::string ids;
+    for (int i = 0; i < count; ++i) ids += "0197f3a4-5b6c-7d8e-9f01-23456789abcd\n";
+    cancel.type(ids);
+    CHECK(cancel.interrupt() == 130);
+    CHECK_MESSAGE(parse_json(cancel.out()).at("error") == "interrupted; nothing was done", cancel.out());
+    CHECK_MESSAGE(has(cancel.err(), "interrupted; nothing was done"), cancel.err());
+    CHECK(work.inspector.counts().ready == 1);
+  }
 }
 
 TEST_CASE("interrupt: stuck and doctor write a JSON document with the error") {

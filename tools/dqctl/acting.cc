@@ -8,6 +8,11 @@
 #include "signals.h"
 
 namespace dqctl {
+namespace {
+
+constexpr const char* kNothingDone = "interrupted; nothing was done";
+
+}  // namespace
 
 IdReader::IdReader(Output& output, const std::vector<std::string>& arguments) : output_(output) {
   if (arguments.size() == 1 && arguments.front() == "-") {
@@ -56,7 +61,7 @@ std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::
   if (yes || !ids.has_more_than(kFewIds)) return std::nullopt;
   std::uint64_t count = 0;
   for (auto some = ids.next(); !some.empty(); some = ids.next()) count += some.size();
-  if (interrupted()) throw Failure(Exit::interrupted, "interrupted; nothing was done");
+  if (interrupted()) throw Failure(Exit::interrupted, kNothingDone);
   Object object;
   object.add("queue", queue).add("dry_run", true).add("ids", count).add("bad_lines", ids.bad());
   if (!output.is_table()) output.object(object);
@@ -99,11 +104,20 @@ Exit OutcomeReport::run(IdReader& ids, const std::function<void(const std::vecto
 Exit OutcomeReport::end(const IdReader& ids, const std::string& error) {
   const std::uint64_t all = good_ + already_ + refused_ + unknown_;
   const std::uint64_t left = refused_ + unknown_ + ids.bad();
+  const bool nothing_done = interrupted() && all == 0 && error.empty();
   Object tail;
   tail.add("done", good_).add("already", already_).add("refused", refused_).add("unknown", unknown_);
   tail.add("unconfirmed", unconfirmed_).add("bad_lines", ids.bad()).add("interrupted", interrupted());
-  error.empty() ? tail.add_null("error") : tail.add("error", printable(error));
+  if (nothing_done) {
+    tail.add("error", kNothingDone);
+  } else {
+    error.empty() ? tail.add_null("error") : tail.add("error", printable(error));
+  }
   listing_.end(tail);
+  if (nothing_done) {
+    output_.stderr_line(kNothingDone);
+    return Exit::interrupted;
+  }
   if (!error.empty()) output_.stderr_line("after " + counted(all, "message") + ": " + printable(error));
   if (unconfirmed_ > 0) {
     output_.stderr_line("of the next " + counted(unconfirmed_, "message") +
