@@ -1,6 +1,8 @@
 // Tests of dqctl export and import.
 #include "preamble.h"
 
+#include "support/proxy.h"
+
 namespace {
 
 using delayqueue::MessageInfo;
@@ -18,6 +20,25 @@ std::vector<MessageInfo> all_of(const std::string& url, const std::string& queue
     for (const MessageInfo& message : inspector.list(state, options)) all.push_back(message);
   }
   return all;
+}
+
+TEST_CASE("export: it is not complete, and says so, if messages arrive faster than it reads them") {
+  delayqueue::PrivateServer redis;
+  test::Redis admin(redis.socket());
+  delayqueue::Producer producer(redis.url(), "q");
+  const auto due_in = [](std::chrono::milliseconds delay) { return with(&delayqueue::SendOptions::delay, delay); };
+  producer.send_batch(std::vector<std::string>(10, "before"), due_in(2h));
+  run({"export", "q"}, at(redis.url()));  // loads the scripts
+  admin.cmd({"CONFIG", "RESETSTAT"});
+  test::FaultProxy proxy(redis.socket(), test::FaultProxy::Via::unix_socket);
+  proxy.black_hole_from("zset");  // its first page
+  Dqctl exporting({"export", "q", "--command-timeout", "60s"}, at(proxy.url()));
+  REQUIRE(eventually([&] { return has(admin.cmd({"INFO", "commandstats"}).text, "cmdstat_pttl"); }, kPatience));
+  producer.send_batch(std::vector<std::string>(1000, "after"), due_in(1h));
+  proxy.black_hole(false);
+  const Ran ran =
+      expect(exporting.wait(), 4, {err_has("messages arrive faster than they are read"), out_lacks("before")});
+  CHECK(has(ran.out, "after"));
 }
 
 TEST_CASE("export, import: a queue moves to another server with every byte, due time, retry, reason and header") {

@@ -50,6 +50,8 @@ class Export {
             }
             if (pages->next(some)) return write(some);
             foreign_ += pages->foreign();
+            report_unfinished(out_, *pages);
+            unfinished_ = unfinished_ || pages->unfinished();
             if (interrupted()) return std::nullopt;
             pages.reset();
           }
@@ -58,7 +60,8 @@ class Export {
     report_omissions();
     const std::string error = steps.interrupted ? "interrupted; the export is incomplete" : printable(steps.error);
     if (!error.empty()) out_.fail(error);
-    return steps.code() == Exit::done && bodiless_ + foreign_ > 0 ? Exit::partly : steps.code();
+    const bool left = unfinished_ || bodiless_ + foreign_ > 0;
+    return left && steps.code() == Exit::done ? Exit::partly : steps.code();
   }
 
  private:
@@ -91,6 +94,7 @@ class Export {
   const ExportArgs& args_;
   const Counts counts_;
   std::uint64_t bodiless_ = 0, cancelled_ = 0, held_ = 0, foreign_ = 0;
+  bool unfinished_ = false;  // of some state not all was read
 };
 
 struct ImportArgs {
