@@ -110,7 +110,7 @@ struct InFlightMessage {
   }
 
   // The handler returns with this verdict, or has destroyed its Delivery (unset): it counts if there is none yet.
-  StageChange finish(std::optional<Verdict> given) { return end(StageEvent::finish, std::move(given)); }
+  StageChange finish(std::optional<Verdict>&& given) { return end(StageEvent::finish, std::move(given)); }
 
   // The handler returns without a verdict: its Delivery is, or was, somewhere else.
   StageChange leave() { return change(StageEvent::leave); }
@@ -199,7 +199,7 @@ struct InFlightMessage {
   }
 
   // In a worker, or before one has it: the consumer's thread reads the verdict after the caller has passed it on.
-  StageChange end(StageEvent event, std::optional<Verdict> given) {
+  StageChange end(StageEvent event, std::optional<Verdict>&& given) {
     const StageChange ended = change(event);
     if (ended.takes_verdict) {
       verdict = std::move(given);

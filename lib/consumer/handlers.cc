@@ -92,10 +92,12 @@ run::WorkResult Handlers::handle(const InFlightPtr& delivery) {
   if (delivery->due != Lease::Clock::time_point()) queue.counters->lateness.record(delivery->began() - delivery->due);
   const CallbackScope scope(scope_);
   if (queue.settles_later()) return work_result(call(std::get<DeliveryHandler>(queue.handler), delivery));
-  Verdict verdict = call(std::get<Handler>(queue.handler), delivery->message);
+  std::optional<Verdict> verdict = call(std::get<Handler>(queue.handler), delivery->message);
+  const Verdict::Kind kind = verdict->kind();
   --queue.counters->running;
-  queue.counters->record(verdict.kind(), Lease::Clock::now() - delivery->began());
-  return work_result(delivery->finish(std::move(verdict)));
+  const StageChange change = delivery->finish(std::move(verdict));
+  queue.counters->record(kind, delivery->settled_at - delivery->began());
+  return work_result(change);
 }
 
 // Without a lock, so that workers with short handlers do not wait for each other.
@@ -106,14 +108,18 @@ void Handlers::push_begun(InFlightMessage& delivery) {
   }
 }
 
-Verdict Handlers::call(const Handler& handler, const Message& message) const {
+std::optional<Verdict> Handlers::call(const Handler& handler, const Message& message) const {
   std::optional<Verdict> verdict;
   auto thrown = thrown_by([&] {
-    const auto pass = [&] { return std::optional<Verdict>(handler(message)); };
-    verdict = around_ ? around_(message, pass) : pass();
+    if (around_) {
+      verdict = around_(message, [&] { return std::optional<Verdict>(handler(message)); });
+    } else {
+      verdict = handler(message);
+    }
     if (!verdict) verdict = nack(kNoVerdict);
   });
-  return thrown ? nack(*std::move(thrown)) : *std::move(verdict);
+  if (thrown) verdict = nack(*std::move(thrown));
+  return verdict;
 }
 
 StageChange Handlers::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
@@ -135,7 +141,8 @@ StageChange Handlers::call(const DeliveryHandler& handler, const InFlightPtr& de
   } else if (thrown) {
     change = delivery->finish(nack(*thrown));
   } else {
-    change = delivery->finish(passed ? std::nullopt : std::move(instead));
+    if (passed) instead.reset();
+    change = delivery->finish(std::move(instead));
   }
   if (thrown && !change.takes_verdict) {
     const std::string& id = delivery->message.id();

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -107,7 +108,8 @@ class Handlers {
 
   run::WorkResult handle(const InFlightPtr& delivery);
   void push_begun(InFlightMessage& delivery);
-  Verdict call(const Handler& handler, const Message& message) const;
+  // What it returns is set: optional, because handle() moves it on as it is.
+  std::optional<Verdict> call(const Handler& handler, const Message& message) const;
   StageChange call(const DeliveryHandler& handler, const InFlightPtr& delivery);
   template <class MakeWarning>
   void warn(const MakeWarning& make);
