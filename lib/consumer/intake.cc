@@ -210,6 +210,7 @@ void BodyFetcher::fetch(RoundTrip& round_trip) {
   const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(kBodyBytes / body_size_));
   const std::size_t end = std::min(waiting_.size(), first + std::min(fit, kMostFetched));
   std::vector<std::string> ids;
+  ids.reserve(end - first);
   bool with_headers = false;
   for (std::size_t i = first; i < end && !waiting_[i]->requested; ++i) {
     ids.push_back(waiting_[i]->message.id());
@@ -301,7 +302,7 @@ void BodyFetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t 
 }
 
 // `headers`: packed; null: it has none.
-void BodyFetcher::set_contents(InFlightMessage& delivery, std::string body, const std::optional<std::string>* headers,
+void BodyFetcher::set_contents(InFlightMessage& delivery, std::string&& body, const std::optional<std::string>* headers,
                                Fetched& fetched) {
   MessageContents::set_payload(delivery.message, std::move(body));
   if (headers == nullptr) return;
@@ -549,6 +550,7 @@ void Taker::read_taken(const store::TakeLimits& limits, Clock::time_point sent_a
   lists_empty_ = !more_ready_ && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
   retry_left_ = taken.retry_left;
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
+  result.deliveries.reserve(taken.messages.size());
   for (const auto& [id, attempt] : taken.messages) {
     auto delivery = std::make_shared<InFlightMessage>(
         InFlightMessage::Taken{id, queue_name_, attempt, retries_left_of(taken, id), taken.lease_us, queue_, lane_},

@@ -449,7 +449,7 @@ class BodyFetcher {
   std::size_t end_fetch(const Fetch& fetch);
   void drop(const Fetch& fetch);
   void read_bodies(Bodies bodies, const Bodies& headers, std::size_t first, std::size_t most);
-  static void set_contents(InFlightMessage& delivery, std::string body, const std::optional<std::string>* headers,
+  static void set_contents(InFlightMessage& delivery, std::string&& body, const std::optional<std::string>* headers,
                            Fetched& fetched);
 
   // Those whose size is read first.
