@@ -41,8 +41,7 @@ class Planner {
         lanes_(snapshot.lanes),
         turns_(std::move(turns)),
         queue_uses_(queues_.size()),
-        lane_uses_(lanes_.size()),
-        promotes_(lanes_.size(), false) {}
+        lane_uses_(lanes_.size()) {}
 
   Result make() {
     count_taken();
@@ -71,6 +70,7 @@ class Planner {
   struct QueueUse {
     std::size_t held = 0;
     std::size_t claimed = 0;
+    double asked_for = 0;      // messages that its handlers need in advance
     std::size_t prefetch = 0;  // messages that it may hold in addition to the running ones
     std::size_t lanes = 0;
     bool busy = false;      // it has messages, as far as is known
@@ -116,8 +116,10 @@ class Planner {
 
   void add_up() {
     all_ = Use();
-    for (QueueUse& use : queue_uses_) use.held = use.claimed = use.lanes = 0;
-    std::vector<double> prefetch(queues_.size(), 0);
+    for (QueueUse& use : queue_uses_) {
+      use.held = use.claimed = use.lanes = 0;
+      use.asked_for = 0;
+    }
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       const LaneView& lane = lanes_[i];
       const LaneUse use = lane_uses_[i] = use_of(lane);
@@ -125,13 +127,13 @@ class Planner {
       own.held += use.held;
       own.claimed += use.claimed;
       ++own.lanes;
-      prefetch[lane.queue] += lane.prefetch;
+      own.asked_for += lane.prefetch;
       all_.redelivering += use.redelivers ? 1 : 0;
     }
     for (std::size_t queue = 0; queue < queues_.size(); ++queue) {
       const run::WorkerLoad& load = queues_[queue].load;
       QueueUse& own = queue_uses_[queue];
-      own.prefetch = std::min(static_cast<std::size_t>(prefetch[queue]), most_prefetched());
+      own.prefetch = std::min(static_cast<std::size_t>(own.asked_for), most_prefetched());
       all_.prefetch += own.prefetch;
       all_.held += own.held + load.running + load.waiting;
       all_.claimed += own.claimed + load.waiting;
@@ -219,12 +221,10 @@ class Planner {
 
   // Its moves are due, after which a take may return something.
   bool moves_are_due(std::size_t i) const { return promotes(i) || lanes_[i].reclaim_due; }
-  bool promotes(std::size_t i) const { return lanes_[i].more_due || lanes_[i].promote_due || promotes_[i]; }
+  bool promotes(std::size_t i) const { return lanes_[i].more_due || lanes_[i].promote_due; }
 
   // It must not wait for places: by time its moves are due, or retry has to get its share.
-  bool has_to_look(std::size_t i) const {
-    return lanes_[i].promote_due || promotes_[i] || lanes_[i].reclaim_due || retry_is_due(i);
-  }
+  bool has_to_look(std::size_t i) const { return lanes_[i].promote_due || lanes_[i].reclaim_due || retry_is_due(i); }
 
   // Of its next take.
   store::TakeLimits limits_of(std::size_t i, std::size_t places) const {
@@ -322,7 +322,7 @@ class Planner {
       const bool reads = plan_.starts[lanes_[i].server];
       // Takes under way occupy places that they may not need.
       plan_.full.push_back(reads && servers_[lanes_[i].server].takes == 0 && room(i) == 0);
-      promotes_[i] = reads && lanes_[i].woken;
+      if (reads && lanes_[i].woken) lanes_[i].promote_due = true;
       if (reads && lanes_[i].woken_for_ready) lanes_[i].lists_empty = false;
     }
   }
@@ -331,6 +331,7 @@ class Planner {
 
   void take() {
     const std::vector<std::size_t> takers = find_takers();
+    if (takers.empty()) return;
     const std::vector<std::size_t> divided = divide(wishes(takers));
     taking_.assign(servers_.size(), std::vector<bool>(queues_.size(), false));
     for (const LaneView& lane : lanes_) {
@@ -353,9 +354,9 @@ class Planner {
       const bool overlaps = servers_[lanes_[i].server].takes > 0;
       if (may_send(lanes_[i]) && (!overlaps || may_overlap(i))) takers.push_back(i);
     }
-    std::stable_sort(takers.begin(), takers.end(), [this](std::size_t a, std::size_t b) {
+    std::sort(takers.begin(), takers.end(), [this](std::size_t a, std::size_t b) {
       const std::size_t one = lanes_[a].queue, other = lanes_[b].queue;
-      if (one == other) return lanes_[a].turn < lanes_[b].turn;
+      if (one == other) return std::pair(lanes_[a].turn, a) < std::pair(lanes_[b].turn, b);
       return turns_.precedes(one, other) || (!turns_.precedes(other, one) && one < other);
     });
     return takers;
@@ -386,6 +387,7 @@ class Planner {
   // some. If many look, one place each is kept for them.
   std::vector<std::size_t> divide(const std::vector<Wish>& wishes) const {
     std::vector<std::size_t> divided(lanes_.size(), 0);
+    if (wishes.empty()) return divided;
     const auto looks = [](const Wish& wish) { return !wish.has_more; };
     const auto lookers = static_cast<std::size_t>(std::count_if(wishes.begin(), wishes.end(), looks));
     const std::size_t kept = std::min(lookers, places_left() / kMostParts);
@@ -399,6 +401,7 @@ class Planner {
         wish.room = std::min(wish.room, minus(room(wish.lane), of_queues[lanes_[wish.lane].queue]));
         some.push_back(wish);
       }
+      if (some.empty()) continue;
       if (!has_more) left += kept;
       std::vector<std::size_t> given = divide_among_queues(some, has_more, left, turns);
       of_queues = given;
@@ -532,7 +535,7 @@ class Planner {
   // holds: the places were divided before.
   void expect(const Take& take) {
     LaneView& own = lanes_[take.lane];
-    if (take.promotes > 0 || take.due) own.promote_due = promotes_[take.lane] = false;
+    if (take.promotes > 0 || take.due) own.promote_due = false;
     if (take.reclaims) own.reclaim_due = false;
     if (take.postpones) own.more_ready = true;
     if (take.first.total == 0) return;
@@ -583,7 +586,6 @@ class Planner {
   std::size_t poison_lane_ = kNone;        // a take of it that is under way may return a possible poison message
   std::size_t takers_ = 0;                 // queues that can take
   std::size_t active_ = 0;                 // queues
-  std::vector<bool> promotes_;             // lanes that have read a marker
   std::vector<std::vector<bool>> taking_;  // of each server: the queues with a take under way
 };
 
