@@ -1,7 +1,7 @@
 #!/bin/sh
 # What must not compile does not, each line with its own error, and what must compile does without a warning:
 #   refused_test.sh HEADERS_FOLDER COMPILER...
-# It tries each compiler that is installed, as C++17 and C++20.
+# It tries each compiler that is installed, once, as C++17 and C++20.
 set -eu
 headers=$1
 shift
@@ -15,9 +15,14 @@ fail() {
   failed=yes
 }
 
+tried=
 for compiler in "$@"; do
   command -v "$compiler" >/dev/null || { echo "$compiler: not installed"; continue; }
-  case $("$compiler" --version | head -n 1) in *clang*) all=-ferror-limit=0 ;; *) all=-fmax-errors=0 ;; esac
+  version=$("$compiler" --version | head -n 1)
+  version=${version#"${compiler##*/} "}  # GCC begins with the name of the program
+  case $tried in *"($version)"*) continue ;; esac
+  tried="$tried ($version)"
+  case $version in *clang*) all=-ferror-limit=0 ;; *) all=-fmax-errors=0 ;; esac
   standard=14
   for header in "$headers"/delayqueue/*.h; do
     "$compiler" -std=c++14 -fsyntax-only -I "$headers" -x c++ "$header" >"$work/output" 2>&1 && fail "$header compiles"
