@@ -101,7 +101,7 @@ TEST_CASE("many queues: impossible subscriptions are refused with the name and t
   CHECK(has(refusal({{"a", handler}, {"b", handler, short_lease}}), "queue \"b\": lease: 1 ms"));
 }
 
-TEST_CASE("many queues: with full load the weights 6, 3 and 1 get 6, 3 and 1 of ten deliveries, within 5 percent") {
+TEST_CASE("many queues: with full load the weights 6, 3 and 1 get about 6, 3 and 1 of ten deliveries") {
   struct Row {
     std::size_t concurrency, prefetch, counted;
   };
@@ -134,8 +134,10 @@ TEST_CASE("many queues: with full load the weights 6, 3 and 1 get 6, 3 and 1 of 
       const auto got = static_cast<double>(std::count(from, to, std::to_string(weight)));
       const double fair = static_cast<double>(row.counted) * weight / 10;
       CAPTURE(weight);
-      CHECK(got > 0.95 * fair);
-      CHECK(got < 1.05 * fair);
+      // plan_test has the exact shares. On a busy machine a queue may have nothing prefetched for a moment, and the others
+      // get its turn. Turns in what is taken alone, or in what begins alone, would give 4.5, 4.2 and 1.4.
+      CHECK(got > 0.85 * fair);
+      CHECK(got < 1.15 * fair);
     }
     CHECK(consumer->stop(kPatience));
   }
@@ -254,7 +256,7 @@ TEST_CASE("many queues: a flooded queue delays the messages of a quiet one for a
     CHECK(consumer->stop(kPatience));
   }
   MESSAGE("p90 without the flood " << late_ms[0] << " ms, with it " << late_ms[1] << " ms");
-  CHECK(late_ms[1] < late_ms[0] + 100);  // behind the prefetched messages it would be 500; the benchmark has the p99
+  CHECK(late_ms[1] < late_ms[0] + 250);  // behind the prefetched messages it would be 500; the benchmark has the p99
 }
 
 // A flooded queue with many messages prefetched for its fast handlers, which become slow.
