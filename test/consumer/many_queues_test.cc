@@ -134,8 +134,8 @@ TEST_CASE("many queues: with full load the weights 6, 3 and 1 get about 6, 3 and
       const auto got = static_cast<double>(std::count(from, to, std::to_string(weight)));
       const double fair = static_cast<double>(row.counted) * weight / 10;
       CAPTURE(weight);
-      // plan_test has the exact shares. On a busy machine a queue may have nothing prefetched for a moment, and the others
-      // get its turn. Turns in what is taken alone, or in what begins alone, would give 4.5, 4.2 and 1.4.
+      // plan_test has the exact shares. On a busy machine a queue may have nothing prefetched for a moment, and the
+      // others get its turn. Turns in what is taken alone, or in what begins alone, would give 4.5, 4.2 and 1.4.
       CHECK(got > 0.85 * fair);
       CHECK(got < 1.15 * fair);
     }
