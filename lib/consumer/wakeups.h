@@ -176,6 +176,11 @@ class Wakeups {
            (is_home() && !partition_.queue.markers.empty());
   }
 
+  // Whether add() removes what other programs wrote into a key of markers.
+  bool clears(bool stopping) const {
+    return !stopping && (clear_wake_ || (is_home() && partition_.queue.clears_wakes));
+  }
+
   // Adds the requests that wake others.
   void add(RoundTrip& round_trip, bool stopping);
 

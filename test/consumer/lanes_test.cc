@@ -231,6 +231,31 @@ TEST_CASE("lanes: a member of `wakes` that is no partition is removed, and wakes
   CHECK(ledger.settles(1));
 }
 
+TEST_CASE("lanes: the message of a marker that is removed with what another program wrote is found") {
+  Queue queue;
+  queue.admin.set_partitions(2);
+  LaneSender sender(queue);
+  test::FaultProxy proxy(test::server().socket());
+  proxy.delay(20ms);  // for the marker, between the end of the wait and the removal
+  Ledger ledger;
+  Consumer consumer(proxy.url(), queue.name, ledger.watch(), seldom_polling());
+  consumer.start();
+  std::size_t sent = 0;
+  for (const bool of_partitions : {true, false}) {
+    CAPTURE(of_partitions);
+    const std::string key = of_partitions ? keys_in(queue, 0).wakes : keys_in(queue, 0).wake;
+    for (int i = 0; i < 10; ++i) {
+      CAPTURE(i);
+      REQUIRE(eventually([] { return test::info("clients", "blocked_clients") == "1"; }, kPatience));
+      redis().cmd({"ZADD", key, "0", "no marker"});
+      REQUIRE(eventually([&] { return redis().cmd({"EXISTS", key}) == 0; }, kPatience));
+      of_partitions ? sender.send(1, "x") : sender.send(0, "x");
+      REQUIRE(ledger.settles(++sent));
+    }
+  }
+  CHECK(consumer.stop());
+}
+
 TEST_CASE("lanes: one wait receives the markers of all partitions") {
   Queue queue;
   const std::string& wakes = keys_in(queue, 0).wakes;
