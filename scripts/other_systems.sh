@@ -54,6 +54,8 @@ fi
 cp -L /etc/resolv.conf /etc/hosts "$tree/etc/"
 apt-config dump Acquire | grep -i proxy >"$tree/etc/apt/apt.conf.d/01proxy" || true
 mkdir -p "$tree/checkout"
+# What is built stays; sources that were removed since the last run do not.
+find "$tree/checkout" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
 git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - |
   tar -xf - -C "$tree/checkout"
 
