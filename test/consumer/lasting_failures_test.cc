@@ -2,7 +2,9 @@
 #include "support/test.h"
 
 #include "support/answers.h"
+#include "support/local.h"
 #include "support/proxy.h"
+#include "support/tls_files.h"
 
 namespace delayqueue {
 namespace {
@@ -57,6 +59,7 @@ std::vector<Failure> all_failures() {
       revoked("-@all"),
       setting("min-replicas-to-write", "1"),
       setting("maxclients", "1"),
+      setting("maxmemory", "1"),
       {"WRONGTYPE",
        [](World& world, FaultProxy&, const auto& bases) {
          for (const std::string& base : bases) {
@@ -139,6 +142,58 @@ TEST_CASE("lasting failures: few lines in the log and few connections, with one 
     proxy.cut();
     for (const auto& consumer : consumers) consumer->request_stop();
   }
+}
+
+// Waits for the span, and counts what the consumer has logged and how often it has connected.
+void check_calm(const Consumer& consumer, const Lines& lines, const std::string& error) {
+  const std::size_t before = lines.count(Severity::info);
+  const std::uint64_t connects = consumer.stats().connects;
+  std::this_thread::sleep_for(kSpan);
+  CHECK_MESSAGE(has(consumer.stats().last_error, error), consumer.stats().last_error);
+  CHECK(lines.count(Severity::info) - before <= 10);
+  CHECK(lines.count() >= 1);
+  CHECK(consumer.stats().connects - connects <= 12);
+}
+
+TEST_CASE("lasting failures: a server that loads its data, and a certificate that has expired, are few lines, too") {
+  const Handler handler = [](const Message&) { return ack(); };
+  ConsumerOptions options = quick(4);
+  {
+    World world({"--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"});
+    world.admin.cmd({"EVAL", "for i = 1, 4000 do redis.call('SET', i, string.rep('x', 100)) end", "0"});
+    world.admin.cmd({"BGREWRITEAOF"});
+    REQUIRE(eventually(
+        [&] {
+          return test::info("persistence", "aof_rewrites", world.admin) == "1" &&
+                 test::info("persistence", "aof_rewrite_in_progress", world.admin) == "0";
+        },
+        kPatience));
+    Lines lines;
+    options.logger = lines.logger();
+    Consumer consumer(world.url(), "orders", handler, options);
+    consumer.start();
+    REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+    std::thread restart([&] { world.server.restart(); });  // loads for 8 s
+    CHECK(eventually([&] { return has(consumer.stats().last_error, "LOADING"); }, kPatience));
+    check_calm(consumer, lines, "LOADING");
+    restart.join();
+    CHECK(consumer.stop());
+  }
+  const test::Port port;
+  const PrivateServer server = test::server_with(test::serving(port));
+  const test::TlsFiles& files = test::TlsFiles::shared();
+  Lines lines;
+  options.connection.tls.ca_file = files.ca;
+  options.logger = lines.logger();
+  Consumer consumer("rediss://127.0.0.1:" + std::to_string(port.number()), "orders", handler, options);
+  consumer.start();
+  REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+  test::Redis admin(server.socket());
+  REQUIRE(admin.cmd({"CONFIG", "SET", "tls-cert-file", files.expired.cert, "tls-key-file", files.expired.key}) == "OK");
+  admin.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  CHECK(eventually([&] { return has(consumer.stats().last_error, "expired"); }, kPatience));
+  check_calm(consumer, lines, "expired");
+  CHECK(consumer.stop());
 }
 
 TEST_CASE("lasting failures: an outage that costs hundreds of leases is not a line for each") {
