@@ -641,8 +641,8 @@ long reads_for_take(std::size_t count) {
 
 TEST_CASE(
     "many queues: messages of a hundred queues that are due together are taken with as few writes as those of ten") {
-  // On a busy machine the messages may become due while a take is under way. A read for each queue would be a hundred in
-  // every run.
+  // On a busy machine the messages may become due while a take is under way. A read for each queue would be a hundred
+  // in every run.
   const auto least = [](std::size_t queues, long bound) {
     long reads = reads_for_take(queues);
     for (int tries = 1; tries < 5 && reads > bound; ++tries) reads = std::min(reads, reads_for_take(queues));
