@@ -25,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace delayqueue {
@@ -49,7 +50,8 @@ struct PendingMessage {
 
   std::size_t size() const { return payload.size() + headers.size(); }
   bool is_executed() const { return outcome >= SendOutcome::created; }
-  Sent result() const { return {id, outcome == SendOutcome::created, outcome == SendOutcome::cancelled}; }
+  Sent result() const& { return {id, outcome == SendOutcome::created, outcome == SendOutcome::cancelled}; }
+  Sent result() && { return {std::move(id), outcome == SendOutcome::created, outcome == SendOutcome::cancelled}; }
 };
 
 // Messages of one call that go to the same partition: see Router. They are sent in atomic steps. The messages of a step

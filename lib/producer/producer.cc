@@ -81,7 +81,7 @@ Sent Producer::Impl::send(std::string_view payload, const SendOptions& options) 
   const std::string headers = packed_headers(options.headers);
   std::vector<PendingMessage> message;
   message.push_back({id_for(options), payload, &terms, headers});
-  return send(std::move(message)).front().messages.front().result();
+  return std::move(send(std::move(message)).front().messages.front()).result();
 }
 
 std::future<Sent> Producer::Impl::send_async(std::string payload, const SendOptions& options) {
@@ -121,10 +121,10 @@ std::vector<Sent> Producer::Impl::send_batch(const std::vector<OutgoingMessage>&
 
 std::vector<Sent> Producer::Impl::send_all(std::vector<PendingMessage> messages) {
   if (messages.empty()) return {};
-  const std::vector<SendRequest> done = send(std::move(messages));
+  std::vector<SendRequest> done = send(std::move(messages));
   std::vector<Sent> sent;
   sent.reserve(done.front().messages.size());
-  for (const PendingMessage& message : done.front().messages) sent.push_back(message.result());
+  for (PendingMessage& message : done.front().messages) sent.push_back(std::move(message).result());
   return sent;
 }
 
