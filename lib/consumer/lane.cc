@@ -159,10 +159,9 @@ std::size_t Lane::add_settling(RoundTrip& round_trip) {
 void Lane::add_upkeep(RoundTrip& round_trip, bool stopping) {
   if (!has_joined()) return;
   if (std::exchange(registers_, false)) endpoint().add_registration(round_trip.pipeline());
-  const bool clears = wakeups_.clears(stopping);
-  wakeups_.add(round_trip, stopping);
+  const bool removes = wakeups_.add(round_trip, stopping);
   // Markers of senders may have been among what was removed: those of all partitions are in the same key.
-  if (clears) {
+  if (removes && !stopping) {
     round_trip.then([this] {
       for (Lane* lane : queue().lanes) lane->wake({"", "", "0", true});
     });

@@ -190,10 +190,11 @@ std::optional<WakeupListener::Marker> Wakeups::read(bool full, bool more_ready) 
   return marker;
 }
 
-void Wakeups::add(RoundTrip& round_trip, bool stopping) {
+bool Wakeups::add(RoundTrip& round_trip, bool stopping) {
   redis::Pipeline& pipeline = round_trip.pipeline();
   const store::Moves& moves = partition_.moves;
-  if (std::exchange(clear_wake_, false)) moves.clear_wake(pipeline);
+  bool removes = std::exchange(clear_wake_, false);
+  if (removes) moves.clear_wake(pipeline);
   if (std::exchange(wake_another_, false)) {
     if (is_home()) {
       moves.wake(pipeline);
@@ -206,14 +207,17 @@ void Wakeups::add(RoundTrip& round_trip, bool stopping) {
     moves.leave_watch(pipeline, partition_.queue.consumer);
     forward_marker(round_trip);
   }
-  if (is_home()) add_markers(round_trip);
+  if (is_home()) removes = add_markers(round_trip) || removes;
+  return removes;
 }
 
-void Wakeups::add_markers(RoundTrip& round_trip) {
-  if (std::exchange(partition_.queue.clears_wakes, false)) partition_.moves.clear_wakes(round_trip.pipeline());
+bool Wakeups::add_markers(RoundTrip& round_trip) {
+  const bool removes = std::exchange(partition_.queue.clears_wakes, false);
+  if (removes) partition_.moves.clear_wakes(round_trip.pipeline());
   for (const auto& [number, due] : std::exchange(partition_.queue.markers, {})) {
     partition_.moves.wake_for(round_trip.pipeline(), number, due);
   }
+  return removes;
 }
 
 void Wakeups::forward_marker(RoundTrip& round_trip) {

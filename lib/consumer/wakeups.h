@@ -176,13 +176,8 @@ class Wakeups {
            (is_home() && !partition_.queue.markers.empty());
   }
 
-  // Whether add() removes what other programs wrote into a key of markers.
-  bool clears(bool stopping) const {
-    return !stopping && (clear_wake_ || (is_home() && partition_.queue.clears_wakes));
-  }
-
-  // Adds the requests that wake others.
-  void add(RoundTrip& round_trip, bool stopping);
+  // Adds the requests that wake others. Returns whether one removes a key of markers: other programs wrote there.
+  bool add(RoundTrip& round_trip, bool stopping);
 
   // Takes the marker that a move may have left in a partition above 0, to wake another consumer with it.
   void forward_marker(RoundTrip& round_trip);
@@ -190,7 +185,7 @@ class Wakeups {
  private:
   // Of all partitions only 0 has keys that consumers wait for.
   bool is_home() const { return partition_.number == 0; }
-  void add_markers(RoundTrip& round_trip);
+  bool add_markers(RoundTrip& round_trip);
 
   ServedPartition& partition_;
   std::optional<WakeupListener::Marker> received_;
