@@ -160,14 +160,7 @@ TEST_CASE("lasting failures: a server that loads its data, and a certificate tha
   ConsumerOptions options = quick(4);
   {
     World world({"--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"});
-    world.admin.cmd({"EVAL", "for i = 1, 4000 do redis.call('SET', i, string.rep('x', 100)) end", "0"});
-    world.admin.cmd({"BGREWRITEAOF"});
-    REQUIRE(eventually(
-        [&] {
-          return test::info("persistence", "aof_rewrites", world.admin) == "1" &&
-                 test::info("persistence", "aof_rewrite_in_progress", world.admin) == "0";
-        },
-        kPatience));
+    test::add_keys_to_load(world);
     Lines lines;
     options.logger = lines.logger();
     Consumer consumer(world.url(), "orders", handler, options);

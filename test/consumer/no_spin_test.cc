@@ -124,13 +124,7 @@ TEST_CASE("no spin: a server that answers with errors") {
 
 TEST_CASE("no spin: a server that loads its data") {
   World world({"--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"});
-  world.admin.cmd({"EVAL", "for i = 1, 4000 do redis.call('SET', i, string.rep('x', 100)) end", "0"});
-  world.admin.cmd({"BGREWRITEAOF"});
-  const auto written = [&] {
-    return test::info("persistence", "aof_rewrites", world.admin) == "1" &&
-           test::info("persistence", "aof_rewrite_in_progress", world.admin) == "0";
-  };
-  REQUIRE(eventually(written, kPatience));
+  test::add_keys_to_load(world);
   Consumer consumer(world.url(), "orders", acks, usual());
   consumer.start();
   REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));

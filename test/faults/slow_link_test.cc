@@ -26,6 +26,13 @@ struct SlowLink {
     url = tls ? "rediss://" + proxy.address() : proxy.url();
   }
 
+  // From now on `connection` is for a user with these rights. Call it for each server that it may lead to.
+  void log_in_at(const PrivateServer& at, const std::string& rights) {
+    test::Redis(at.socket()).cmd({"ACL", "SETUSER", "worker", "on", ">pw", "~*", "&*", "+@all", rights});
+    connection.user = "worker";
+    connection.password = "pw";
+  }
+
   ProducerOptions producer_options() const { return with(&ProducerOptions::connection, connection); }
 
   const test::Port port;
@@ -274,11 +281,8 @@ TEST_CASE("slow link: a payload that another server lacks is not gone, with the 
     CAPTURE(rights);
     SlowLink link(false);
     PrivateServer other;
-    for (const PrivateServer* server : {&link.server, &other}) {
-      test::Redis(server->socket()).cmd({"ACL", "SETUSER", "worker", "on", ">pw", "~*", "&*", "+@all", rights});
-    }
-    link.connection.user = "worker";
-    link.connection.password = "pw";
+    link.log_in_at(link.server, rights);
+    link.log_in_at(other, rights);
     Producer producer(link.server.url(), "orders");
     Ledger ledger;
     test::Lines lines;
@@ -298,10 +302,7 @@ TEST_CASE("slow link: a payload that another server lacks is not gone, with the 
 
 TEST_CASE("slow link: a user without the right to STRLEN gets large payloads, too") {
   SlowLink link(false);
-  test::Redis admin(link.server.socket());
-  admin.cmd({"ACL", "SETUSER", "worker", "on", ">pw", "~*", "&*", "+@all", "-strlen"});
-  link.connection.user = "worker";
-  link.connection.password = "pw";
+  link.log_in_at(link.server, "-strlen");
   Producer producer(link.server.url(), "orders");
   Ledger ledger;
   test::Lines lines;

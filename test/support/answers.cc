@@ -96,6 +96,16 @@ std::string World::url() const { return "unix://worker:pw@" + server.socket(); }
 
 void World::end_connections() { admin.cmd({"CLIENT", "KILL", "SKIPME", "yes"}); }
 
+void add_keys_to_load(World& world) {
+  world.admin.cmd({"EVAL", "for i = 1, 4000 do redis.call('SET', i, string.rep('x', 100)) end", "0"});
+  world.admin.cmd({"BGREWRITEAOF"});
+  const auto written = [&] {
+    return info("persistence", "aof_rewrites", world.admin) == "1" &&
+           info("persistence", "aof_rewrite_in_progress", world.admin) == "0";
+  };
+  REQUIRE(eventually(written, kPatience));
+}
+
 void set_config(Redis& client, const std::string& option, const std::string& value) {
   REQUIRE(client.cmd({"CONFIG", "SET", option, value}) == "OK");
 }

@@ -36,6 +36,9 @@ struct World {
   Redis admin;
 };
 
+// Gives a server with the argument --key-load-delay 4,000 keys to load after a restart.
+void add_keys_to_load(World& world);
+
 // Sets an option of the server's configuration.
 void set_config(Redis& client, const std::string& option, const std::string& value);
 
