@@ -8,8 +8,8 @@
 #include "queue/endpoint.h"
 #include "store/moves.h"
 
+#include <delayqueue/client.h>
 #include <delayqueue/events.h>
-#include <delayqueue/options.h>
 
 #include <algorithm>
 #include <chrono>

@@ -17,7 +17,7 @@
 #include "store/moves.h"
 
 #include <delayqueue/consumer.h>
-#include <delayqueue/options.h>
+#include <delayqueue/client.h>
 
 #include <chrono>
 #include <cstddef>

@@ -15,7 +15,7 @@
 
 #include <delayqueue/consumer.h>
 #include <delayqueue/events.h>
-#include <delayqueue/options.h>
+#include <delayqueue/client.h>
 
 #include <algorithm>
 #include <chrono>

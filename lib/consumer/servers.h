@@ -16,8 +16,8 @@
 #include "redis/connection.h"
 #include "redis/pipeline.h"
 
+#include <delayqueue/client.h>
 #include <delayqueue/consumer.h>
-#include <delayqueue/options.h>
 
 #include <atomic>
 #include <chrono>

@@ -11,8 +11,8 @@
 #include "store/pause.h"
 #include "store/registry.h"
 
+#include <delayqueue/client.h>
 #include <delayqueue/consumer.h>
-#include <delayqueue/options.h>
 
 #include <algorithm>
 #include <chrono>

@@ -17,7 +17,7 @@ using redis::Pipeline;
 using redis::Script;
 
 template <class Call>
-std::vector<ServerScripts> for_each_server(const std::string& url, const ConnectionOptions& options, Call call) {
+std::vector<ServerScripts> for_each_server(const std::string& url, const ClientOptions& options, Call call) {
   Endpoint endpoint = Endpoint::of_servers(url, options);
   std::vector<ServerScripts> all;
   for (const redis::Address& server : endpoint.servers()) {
@@ -34,7 +34,7 @@ std::vector<ServerScripts> for_each_server(const std::string& url, const Connect
 
 }  // namespace
 
-std::vector<ServerScripts> find_scripts(const std::string& url, const ConnectionOptions& options) {
+std::vector<ServerScripts> find_scripts(const std::string& url, const ClientOptions& options) {
   return for_each_server(url, options, [](Connection& connection, ServerScripts& server) {
     Pipeline pipeline(connection);
     pipeline.command("SCRIPT").arg("EXISTS");
@@ -48,7 +48,7 @@ std::vector<ServerScripts> find_scripts(const std::string& url, const Connection
   });
 }
 
-std::vector<ServerScripts> load_scripts(const std::string& url, const ConnectionOptions& options) {
+std::vector<ServerScripts> load_scripts(const std::string& url, const ClientOptions& options) {
   return for_each_server(url, options, [](Connection& connection, ServerScripts& server) {
     for (const Script* script : store::scripts::all()) server.missing.emplace_back(script->name);
     Pipeline pipeline(connection);

@@ -22,7 +22,7 @@ using redis::Url;
 // The server of an embedded: URL. The first connection to a server that does not run starts it.
 class EmbeddedServer : public Topology {
  public:
-  EmbeddedServer(Url url, ConnectionOptions options) : url_(std::move(url)), options_(std::move(options)) {
+  EmbeddedServer(Url url, ClientOptions options) : url_(std::move(url)), options_(std::move(options)) {
     // Resolved now, because the program may change its working directory later.
     if (!url_.folder.empty()) folder_ = absolute_folder(url_.folder);
   }
@@ -42,11 +42,11 @@ class EmbeddedServer : public Topology {
 
  private:
   const Url url_;
-  const ConnectionOptions options_;
+  const ClientOptions options_;
   std::string folder_;
 };
 
-std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options) {
+std::unique_ptr<Topology> make_topology(const Url& url, const ClientOptions& options) {
   switch (url.kind) {
     case Url::Kind::embedded:
       return std::make_unique<EmbeddedServer>(url, options);
@@ -66,7 +66,7 @@ std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions&
 // struct: a new member does not compile until it is part of the text.
 class PoolName {
  public:
-  PoolName(const Url& url, const ConnectionOptions& options) {
+  PoolName(const Url& url, const ClientOptions& options) {
     add(url);
     add(options);
   }
@@ -123,7 +123,7 @@ class PoolName {
     add(refuse_unpinned);
   }
 
-  void add(const ConnectionOptions& options) {
+  void add(const ClientOptions& options) {
     const auto& [user, password, client_name, connect_timeout, command_timeout, tls, sentinel] = options;
     add(user);
     add(password);
@@ -146,7 +146,7 @@ PerProcess<Registry> registry_of_pools;
 
 }  // namespace
 
-std::shared_ptr<ConnectionPool> ConnectionPool::of_process(Url url, const ConnectionOptions& options) {
+std::shared_ptr<ConnectionPool> ConnectionPool::of_process(Url url, const ClientOptions& options) {
   // The same relative folder is another one after the program has changed its working directory.
   if (!url.folder.empty()) url.folder = absolute_folder(url.folder);
   std::string name = PoolName(url, options).text();
@@ -161,7 +161,7 @@ std::shared_ptr<ConnectionPool> ConnectionPool::of_process(Url url, const Connec
   return pool;
 }
 
-ConnectionPool::ConnectionPool(const Url& url, const ConnectionOptions& options, milliseconds idle_limit)
+ConnectionPool::ConnectionPool(const Url& url, const ClientOptions& options, milliseconds idle_limit)
     : topology_(make_topology(url, options)), idle_limit_(idle_limit) {}
 
 ConnectionPool::~ConnectionPool() {

@@ -9,7 +9,7 @@
 #include "redis/topology.h"
 #include "redis/url.h"
 
-#include <delayqueue/options.h>
+#include <delayqueue/client.h>
 
 #include <chrono>
 #include <cstdint>
@@ -58,11 +58,11 @@ class ConnectionPool {
   // The pool of this process for this URL and these options. Its first user makes it, and its last user destroys it,
   // which closes the connections. After a fork() the child process makes other ones. Throws as the constructors of
   // topologies do.
-  static std::shared_ptr<ConnectionPool> of_process(redis::Url url, const ConnectionOptions& options);
+  static std::shared_ptr<ConnectionPool> of_process(redis::Url url, const ClientOptions& options);
 
   // A pool that is not shared. A connection that no call has needed for `idle_limit` is closed when a call returns
   // another one to the same server.
-  ConnectionPool(const redis::Url& url, const ConnectionOptions& options, milliseconds idle_limit = kIdleLimit);
+  ConnectionPool(const redis::Url& url, const ClientOptions& options, milliseconds idle_limit = kIdleLimit);
   ~ConnectionPool();
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;

@@ -17,11 +17,11 @@ namespace {
 using redis::Connection;
 using redis::Url;
 
-store::KeyOptions key_options_of(const QueueOptions& options, bool hash_tag) {
+store::KeyScheme key_options_of(const KeyOptions& options, bool hash_tag) {
   return {options.prefix, hash_tag, options.go.bodies_under_dp};
 }
 
-bool wants_hash_tag(const QueueOptions& options, const Url& url) {
+bool wants_hash_tag(const KeyOptions& options, const Url& url) {
   return options.hash_tag == HashTag::on || (options.hash_tag == HashTag::automatic && url.kind == Url::Kind::cluster);
 }
 
@@ -44,7 +44,7 @@ void check_sentinel(const Url& url, const SentinelOptions& sentinel) {
 
 // A connection to a Sentinel that is not encrypted may lead to an attacker. The server that this Sentinel names
 // receives the password if its certificate is valid.
-std::string risk_of_forged_sentinels(const Url& url, const ConnectionOptions& options) {
+std::string risk_of_forged_sentinels(const Url& url, const ClientOptions& options) {
   const bool plain =
       url.kind == Url::Kind::sentinel && url.addresses.front().tls && !options.sentinel.encrypted.value_or(true);
   const bool pinned = !options.tls.ca_file.empty() || !options.tls.server_name.empty();
@@ -65,8 +65,8 @@ bool exists(const redis::Pipeline& pipeline, std::size_t request) {
 }
 
 // Parses the URL and checks the options, before the constructor creates anything from them.
-Url validated(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-              const QueueOptions& options, RegisterQueue registers) {
+Url validated(const std::string& url, const std::string& queue, const ClientOptions& connection,
+              const KeyOptions& options, RegisterQueue registers) {
   validate(queue, connection, options);
   if (registers == RegisterQueue::yes) check_new_queue(queue, options.prefix);
   Url parsed = redis::parse_url(url);
@@ -91,7 +91,7 @@ Url validated(const std::string& url, const std::string& queue, const Connection
       throw std::invalid_argument(
           "queue.hash_tag: off, but a Cluster needs all keys of a queue in one slot; leave it automatic");
     }
-    QueueOptions tagged = options;
+    KeyOptions tagged = options;
     tagged.hash_tag = HashTag::on;
     validate(queue, connection, tagged);
   }
@@ -100,12 +100,12 @@ Url validated(const std::string& url, const std::string& queue, const Connection
 
 }  // namespace
 
-Endpoint::Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options, RegisterQueue registers, SharePool shares)
+Endpoint::Endpoint(const std::string& url, const std::string& queue, const ClientOptions& connection,
+                   const KeyOptions& options, RegisterQueue registers, SharePool shares)
     : Endpoint(validated(url, queue, connection, options, registers), queue, connection, options, registers, shares) {}
 
-Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options, RegisterQueue registers, SharePool shares)
+Endpoint::Endpoint(const Url& url, const std::string& queue, const ClientOptions& connection, const KeyOptions& options,
+                   RegisterQueue registers, SharePool shares)
     : queue_(queue),
       key_options_(key_options_of(options, wants_hash_tag(options, url))),
       where_(url.text()),

@@ -7,7 +7,7 @@
 #include "store/keys.h"
 #include "store/layout.h"
 
-#include <delayqueue/options.h>
+#include <delayqueue/client.h>
 
 #include <cstddef>
 #include <memory>
@@ -29,20 +29,20 @@ enum class SharePool { no, yes };
 class Endpoint {
  public:
   // Does not connect. Throws std::invalid_argument.
-  Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-           const QueueOptions& options, RegisterQueue registers = RegisterQueue::yes, SharePool shares = SharePool::no);
+  Endpoint(const std::string& url, const std::string& queue, const ClientOptions& connection, const KeyOptions& options,
+           RegisterQueue registers = RegisterQueue::yes, SharePool shares = SharePool::no);
 
   // Another partition of the queue of `home`, with the same pool. It is not added to the set of known queues, which has
   // partition 0 only. Throws std::invalid_argument if the queue can have no such partition.
   Endpoint(const Endpoint& home, unsigned partition);
 
   // For calls that concern servers, not a queue: masters(), servers(), dial() and connect_to_master().
-  static Endpoint of_servers(const std::string& url, const ConnectionOptions& connection) {
+  static Endpoint of_servers(const std::string& url, const ClientOptions& connection) {
     return {url, "any", connection, {}, RegisterQueue::if_exists};
   }
 
   const std::string& queue() const { return queue_; }
-  const store::KeyOptions& key_options() const { return key_options_; }
+  const store::KeyScheme& key_options() const { return key_options_; }
   const store::Keys& keys() const { return keys_; }  // of the partition
   const std::string& prefix() const { return key_options_.prefix; }
   const std::string& where() const { return where_; }  // the URL without the password
@@ -115,11 +115,11 @@ class Endpoint {
   void add_registration(redis::Pipeline& pipeline);
 
  private:
-  Endpoint(const redis::Url& url, const std::string& queue, const ConnectionOptions& connection,
-           const QueueOptions& options, RegisterQueue registers, SharePool shares);
+  Endpoint(const redis::Url& url, const std::string& queue, const ClientOptions& connection, const KeyOptions& options,
+           RegisterQueue registers, SharePool shares);
 
   const std::string queue_;
-  const store::KeyOptions key_options_;
+  const store::KeyScheme key_options_;
   const std::string where_;
   const std::string warning_;
   const store::Keys keys_;

@@ -20,7 +20,7 @@ using store::Keys;
 using store::kMostPartitions;
 using store::StoredLayout;
 
-LayoutKeeper::LayoutKeeper(std::string queue, store::KeyOptions options, WithConnection with_connection)
+LayoutKeeper::LayoutKeeper(std::string queue, store::KeyScheme options, WithConnection with_connection)
     : queue_(std::move(queue)), options_(std::move(options)), with_connection_(std::move(with_connection)) {}
 
 store::Layout LayoutKeeper::known() const {

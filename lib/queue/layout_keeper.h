@@ -30,7 +30,7 @@ class LayoutKeeper {
   // Throws ConnectionError if there is no such connection.
   using WithConnection = std::function<void(unsigned partition, const std::function<void(redis::Connection&)>&)>;
 
-  LayoutKeeper(std::string queue, store::KeyOptions options, WithConnection with_connection);
+  LayoutKeeper(std::string queue, store::KeyScheme options, WithConnection with_connection);
 
   // All that was read so far; before the first read, the layout of a queue without partitions.
   store::Layout known() const;
@@ -94,7 +94,7 @@ class LayoutKeeper {
   void update(unsigned partition, const store::Layout& layout, redis::Connection& connection);
 
   const std::string queue_;
-  const store::KeyOptions options_;
+  const store::KeyScheme options_;
   const WithConnection with_connection_;
   std::atomic<unsigned> partitions_{1};  // of known_
   mutable std::mutex mutex_;             // guards the rest

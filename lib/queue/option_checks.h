@@ -4,8 +4,8 @@
 #include "store/moves.h"
 #include "store/record.h"
 
+#include <delayqueue/client.h>
 #include <delayqueue/consumer.h>
-#include <delayqueue/options.h>
 #include <delayqueue/producer.h>
 
 #include <cstddef>
@@ -22,7 +22,7 @@ inline constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};
 // The most that run handlers of one consumer.
 inline constexpr std::size_t kMostThreads = 10'000;
 
-void validate(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
+void validate(const std::string& queue, const ClientOptions& connection, const KeyOptions& options);
 void validate(const ProducerOptions& options);
 
 // Checks the name of a queue that the caller may create. Inspector and QueueAdmin accept any name that is there: so a

@@ -1,4 +1,4 @@
-#include <delayqueue/options.h>
+#include <delayqueue/client.h>
 
 #include "queue/option_checks.h"
 #include "queue/utf8.h"
@@ -72,7 +72,7 @@ void check_at_least(const char* field, milliseconds value, milliseconds least) {
   if (value > kLongest) wrong(field, text(value), "at most a hundred years");
 }
 
-void validate(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options) {
+void validate(const std::string& queue, const ClientOptions& connection, const KeyOptions& options) {
   check_name("queue", queue, options.hash_tag == HashTag::on);
   if (store::is_partition_name(queue)) {
     wrong("queue", '"' + queue + '"', "a name that does not end in #<number>.<number>, as those of partitions do");

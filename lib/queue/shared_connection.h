@@ -24,8 +24,8 @@ namespace delayqueue {
 
 class SharedConnection {
  public:
-  SharedConnection(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options, const Durability& durability = {},
+  SharedConnection(const std::string& url, const std::string& queue, const ClientOptions& connection,
+                   const KeyOptions& options, const Durability& durability = {},
                    RegisterQueue registers = RegisterQueue::yes)
       : endpoint_(url, queue, connection, options, registers, SharePool::yes),
         moves_(endpoint_.keys(), {true, options.go.remove_from_lists ? kMaxSearchedList : 0}),

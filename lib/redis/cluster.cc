@@ -140,7 +140,7 @@ std::vector<Address> nodes_of(Connection& connection, const Address& asked) {
 
 class ClusterTopology : public Topology, public Cluster {
  public:
-  ClusterTopology(const Url& url, const ConnectionOptions& options)
+  ClusterTopology(const Url& url, const ClientOptions& options)
       : seeds_(url.addresses),
         where_(url.text()),
         login_(login_of(url, options)),
@@ -269,8 +269,8 @@ class ClusterTopology : public Topology, public Cluster {
   const std::vector<Address> seeds_;
   const std::string where_;
   const Login login_;
-  const ConnectionOptions options_;  // for each node
-  const milliseconds limit_;         // for all nodes together
+  const ClientOptions options_;  // for each node
+  const milliseconds limit_;     // for all nodes together
 
   std::mutex mutex_;                             // guards the rest
   SlotOwners owners_;                            // of the last slot map; none while a node reports the Cluster as down
@@ -282,7 +282,7 @@ class ClusterTopology : public Topology, public Cluster {
 
 }  // namespace
 
-std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options) {
+std::unique_ptr<Topology> cluster(const Url& url, const ClientOptions& options) {
   return std::make_unique<ClusterTopology>(url, options);
 }
 

@@ -109,20 +109,20 @@ void ShutdownHandle::release() {
   fd_ = -1;
 }
 
-Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster)
+Connection::Connection(const Address& address, const Login& login, const ClientOptions& options, Cluster* cluster)
     : Connection(tls_for(address, options.tls), address, login, options, cluster) {}
 
 // The connect timeout starts here, after the files were read.
 Connection::Connection(const std::unique_ptr<Tls>& tls, const Address& address, const Login& login,
-                       const ConnectionOptions& options, Cluster* cluster)
+                       const ClientOptions& options, Cluster* cluster)
     : Connection(tls.get(), Clock::now() + options.connect_timeout, address, login, options, cluster) {}
 
 Connection::Connection(Tls* tls, Deadline deadline, const Address& address, const Login& login,
-                       const ConnectionOptions& options, Cluster* cluster)
+                       const ClientOptions& options, Cluster* cluster)
     : Connection(open_transport(address, tls, deadline), address, login, options, cluster, deadline) {}
 
 Connection::Connection(std::unique_ptr<Transport> link, const Address& address, const Login& login,
-                       const ConnectionOptions& options, Cluster* cluster, Deadline deadline)
+                       const ClientOptions& options, Cluster* cluster, Deadline deadline)
     : address_(address),
       where_(address.text()),
       command_timeout_(options.command_timeout),

@@ -4,7 +4,7 @@
 #include "redis/reply.h"
 #include "redis/socket.h"
 
-#include <delayqueue/options.h>
+#include <delayqueue/client.h>
 
 #include <deque>
 #include <memory>
@@ -73,11 +73,11 @@ class Connection {
   // database, all within the connect timeout. Throws ConnectionError (try again), ReplyError (password, database or
   // version refused) or std::invalid_argument (a TLS file cannot be used; thrown even while the server is down).
   // With a `cluster`, which must outlive the connection, pipelines follow redirections: see refuse_redirections().
-  Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster = nullptr);
+  Connection(const Address& address, const Login& login, const ClientOptions& options, Cluster* cluster = nullptr);
 
   // The same over a transport that is already open. The address is used in error texts only.
-  Connection(std::unique_ptr<Transport> link, const Address& address, const Login& login,
-             const ConnectionOptions& options, Cluster* cluster, Deadline deadline);
+  Connection(std::unique_ptr<Transport> link, const Address& address, const Login& login, const ClientOptions& options,
+             Cluster* cluster, Deadline deadline);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -171,9 +171,9 @@ class Connection {
     void operator()(redisReader* reader) const;
   };
 
-  Connection(const std::unique_ptr<Tls>& tls, const Address& address, const Login& login,
-             const ConnectionOptions& options, Cluster* cluster);
-  Connection(Tls* tls, Deadline deadline, const Address& address, const Login& login, const ConnectionOptions& options,
+  Connection(const std::unique_ptr<Tls>& tls, const Address& address, const Login& login, const ClientOptions& options,
+             Cluster* cluster);
+  Connection(Tls* tls, Deadline deadline, const Address& address, const Login& login, const ClientOptions& options,
              Cluster* cluster);
 
   ReplyPtr read_within(Patience& patience);

@@ -24,14 +24,14 @@ constexpr milliseconds kFailurePause{10};       // after one Sentinel has failed
 constexpr milliseconds kRefusedPause{5000};     // after a refused login: retrying soon may lock the account
 
 // The options for connections to Sentinels. Credentials of the data nodes are not sent to them.
-ConnectionOptions to_sentinels(const ConnectionOptions& options) {
-  ConnectionOptions own = with_probe_timeout(options);
+ClientOptions to_sentinels(const ClientOptions& options) {
+  ClientOptions own = with_probe_timeout(options);
   own.command_timeout = std::min(options.command_timeout, kSentinelCommandTimeout);
   own.tls = options.sentinel.tls.value_or(options.tls);
   return own;
 }
 
-Login login_to_sentinels(const ConnectionOptions& options) {
+Login login_to_sentinels(const ClientOptions& options) {
   Login login;
   login.user = options.sentinel.user;
   login.password = options.sentinel.password;
@@ -51,7 +51,7 @@ bool is_outdated(const MasterView& view, const MasterView& known) { return older
 
 class SentinelTopology : public Topology {
  public:
-  SentinelTopology(const Url& url, const ConnectionOptions& options)
+  SentinelTopology(const Url& url, const ClientOptions& options)
       : name_(url.master),
         where_(url.text()),
         login_(login_of(url, options)),
@@ -100,7 +100,7 @@ class SentinelTopology : public Topology {
   }
 
  private:
-  static std::vector<Address> addresses_of(const Url& url, const ConnectionOptions& options) {
+  static std::vector<Address> addresses_of(const Url& url, const ClientOptions& options) {
     std::vector<Address> addresses = url.addresses;
     for (Address& sentinel : addresses) sentinel.tls = options.sentinel.encrypted.value_or(sentinel.tls);
     return addresses;
@@ -343,9 +343,9 @@ class SentinelTopology : public Topology {
   const std::string name_;
   const std::string where_;
   const Login login_;
-  const ConnectionOptions options_;
+  const ClientOptions options_;
   const Login sentinel_login_;
-  const ConnectionOptions sentinel_options_;
+  const ClientOptions sentinel_options_;
   const bool tls_;  // of the data nodes
   const std::vector<Address> all_;
 
@@ -366,7 +366,7 @@ class SentinelTopology : public Topology {
 
 }  // namespace
 
-std::unique_ptr<Topology> sentinels(const Url& url, const ConnectionOptions& options) {
+std::unique_ptr<Topology> sentinels(const Url& url, const ClientOptions& options) {
   return std::make_unique<SentinelTopology>(url, options);
 }
 

@@ -4,8 +4,8 @@
 // SIGPIPE and leave sockets open across exec.
 #pragma once
 
+#include <delayqueue/client.h>
 #include <delayqueue/error.h>
-#include <delayqueue/options.h>
 
 #include <algorithm>
 #include <chrono>

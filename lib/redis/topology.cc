@@ -7,7 +7,7 @@ namespace {
 
 class SingleServer : public Topology {
  public:
-  SingleServer(const Url& url, const ConnectionOptions& options)
+  SingleServer(const Url& url, const ClientOptions& options)
       : address_(url.addresses.front()), login_(login_of(url, options)), options_(options) {}
 
   std::unique_ptr<Connection> connect(int /*slot*/) override { return dial(address_); }
@@ -19,12 +19,12 @@ class SingleServer : public Topology {
  private:
   const Address address_;
   const Login login_;
-  const ConnectionOptions options_;
+  const ClientOptions options_;
 };
 
 }  // namespace
 
-Login login_of(const Url& url, const ConnectionOptions& options) {
+Login login_of(const Url& url, const ClientOptions& options) {
   Login login;
   login.user = options.user.empty() ? url.user : options.user;
   login.password = options.password.empty() ? url.password : options.password;
@@ -39,12 +39,12 @@ int port_of(Reply port, const Connection& node) {
   throw ReplyError(node.where() + " reports a server with port " + std::to_string(number) + "; expected 1 to 65535");
 }
 
-ConnectionOptions with_probe_timeout(ConnectionOptions options) {
+ClientOptions with_probe_timeout(ClientOptions options) {
   options.connect_timeout = std::max(options.connect_timeout / 4, milliseconds(1));
   return options;
 }
 
-std::unique_ptr<Topology> single_server(const Url& url, const ConnectionOptions& options) {
+std::unique_ptr<Topology> single_server(const Url& url, const ClientOptions& options) {
   return std::make_unique<SingleServer>(url, options);
 }
 

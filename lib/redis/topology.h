@@ -42,18 +42,18 @@ class Topology {
 };
 
 // The credentials, client name and database. Credentials in the options override those in the URL.
-Login login_of(const Url& url, const ConnectionOptions& options);
+Login login_of(const Url& url, const ClientOptions& options);
 
 // One server at one address.
-std::unique_ptr<Topology> single_server(const Url& url, const ConnectionOptions& options);
+std::unique_ptr<Topology> single_server(const Url& url, const ClientOptions& options);
 
 // The master that Sentinels report, as in https://redis.io/docs/latest/develop/reference/sentinel-clients/. The first
 // connect() starts a thread that listens to the Sentinels: when they report another master, it shuts down the
 // connections to the old one, because a demoted master accepts writes for a while and then loses them.
-std::unique_ptr<Topology> sentinels(const Url& url, const ConnectionOptions& options);
+std::unique_ptr<Topology> sentinels(const Url& url, const ClientOptions& options);
 
 // The nodes of a Cluster that own slots.
-std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options);
+std::unique_ptr<Topology> cluster(const Url& url, const ClientOptions& options);
 
 // The slot of a key in a Cluster: that of its hash tag, if it has one.
 int slot_of(std::string_view key);
@@ -66,7 +66,7 @@ constexpr std::size_t kMostNodes = 1000;
 
 // The options for connecting to one of several nodes: a quarter of the connect timeout. The caller applies the whole
 // timeout to all nodes together.
-ConnectionOptions with_probe_timeout(ConnectionOptions options);
+ClientOptions with_probe_timeout(ClientOptions options);
 
 // The port number in an answer of `node`. Throws ReplyError if it is out of range.
 int port_of(Reply port, const Connection& node);

@@ -242,8 +242,7 @@ void Parser::query(std::string_view text) {
     const auto one = until(text, "&");
     const auto name = until(one, "=");
     if (name != "db") {
-      refuse("unknown parameter '" + std::string(name) +
-             "'; the only parameter is db, use ConnectionOptions for others");
+      refuse("unknown parameter '" + std::string(name) + "'; the only parameter is db, use ClientOptions for others");
     }
     db(one.substr(std::min(one.size(), name.size() + 1)));
     if (one.size() == text.size()) return;

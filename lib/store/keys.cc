@@ -53,7 +53,7 @@ bool remove(std::string_view& text, char end) {
 
 }  // namespace
 
-Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned partition) {
+Keys make_keys(const std::string& queue, const KeyScheme& options, unsigned partition) {
   if (partition >= kMostPartitions) {
     throw std::invalid_argument("partition: " + std::to_string(partition) + "; expected 0 to " +
                                 std::to_string(kMostPartitions - 1));

@@ -30,7 +30,7 @@ struct Keys {
   std::string channel;  // Pub/Sub channel of the Go library's events
 };
 
-struct KeyOptions {
+struct KeyScheme {
   std::string prefix = "dp";
   bool hash_tag = false;
   bool bodies_under_dp = false;
@@ -40,7 +40,7 @@ struct KeyOptions {
 // hash tag in partition 0. `s` is the smallest number that puts it near its place in the ring of slots. The places,
 // counted from the slot of partition 0, are 1/2, 1/4, 3/4, 1/8 ... of the ring: so 2^n partitions are spread evenly,
 // and more partitions move none. Throws std::invalid_argument if there can be no such partition.
-Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned partition = 0);
+Keys make_keys(const std::string& queue, const KeyScheme& options, unsigned partition = 0);
 
 // The CRC of "<prefix>:<queue>", by which the ids that were made for this queue are recognized: see partition_of().
 std::uint16_t name_crc(const std::string& queue, const std::string& prefix);

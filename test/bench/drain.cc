@@ -3,7 +3,7 @@
 namespace bench {
 namespace {
 
-delayqueue::ConsumerOptions options_with(std::size_t concurrency, const delayqueue::ConnectionOptions& connection) {
+delayqueue::ConsumerOptions options_with(std::size_t concurrency, const delayqueue::ClientOptions& connection) {
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
   options.connection = connection;
@@ -13,7 +13,7 @@ delayqueue::ConsumerOptions options_with(std::size_t concurrency, const delayque
 }  // namespace
 
 Drain::Drain(const std::string& url, const std::vector<std::string>& queues, std::size_t concurrency,
-             std::vector<std::size_t> marks, const delayqueue::ConnectionOptions& connection, milliseconds handler_time)
+             std::vector<std::size_t> marks, const delayqueue::ClientOptions& connection, milliseconds handler_time)
     : marks_(std::move(marks)),
       handler_time_(handler_time),
       times_(marks_.size()),

@@ -10,7 +10,7 @@ class Drain {
   // Starts the consumer. `marks`: the numbers of handled messages at which the time is recorded. `handler_time`: how
   // long each handler sleeps.
   Drain(const std::string& url, const std::vector<std::string>& queues, std::size_t concurrency,
-        std::vector<std::size_t> marks = {}, const delayqueue::ConnectionOptions& connection = {},
+        std::vector<std::size_t> marks = {}, const delayqueue::ClientOptions& connection = {},
         milliseconds handler_time = milliseconds(0));
 
   // Waits until `settled` messages are settled. Returns false if the deadline passes before.

@@ -13,7 +13,7 @@ struct Target {
 
   Server& server;
   std::string url;
-  delayqueue::ConnectionOptions connection{};
+  delayqueue::ClientOptions connection{};
 };
 
 // Waits until the condition is true. Throws std::runtime_error if that takes more than three minutes.

@@ -42,7 +42,7 @@ std::unique_ptr<redis::Connection> Server::connect() const {
   address.path = socket_;
   redis::Login login;
   login.client_name = "bench";
-  ConnectionOptions patient;  // removing a million keys takes a while
+  ClientOptions patient;  // removing a million keys takes a while
   patient.command_timeout = std::chrono::seconds(60);
   return std::make_unique<redis::Connection>(address, login, patient);
 }

@@ -353,7 +353,7 @@ TEST_CASE("a message whose TTL has ended is not delivered, counts as expired, an
 // The process remembers that a server may evict, so this is the last test.
 TEST_CASE(
     "messages without a body are a warning only if the server evicts, or if the options of the queue may differ") {
-  const auto logged = [](const QueueOptions& of_producer, const QueueOptions& of_consumer, bool gone) {
+  const auto logged = [](const KeyOptions& of_producer, const KeyOptions& of_consumer, bool gone) {
     const std::string url = test::server().url();
     const std::string queue = test::fresh_queue();
     const std::string id = Producer(url, queue, with(&ProducerOptions::queue, of_producer)).send("x").id;
@@ -370,7 +370,7 @@ TEST_CASE(
     const bool warned = lines.count(Severity::warning, "whose bodies are gone") == 1;
     return (warned ? "warning: " : "info: ") + lines.find("whose bodies are gone", Severity::info);
   };
-  QueueOptions plain, tenant, with_go;
+  KeyOptions plain, tenant, with_go;
   tenant.prefix = with_go.prefix = "tenant";
   with_go.go.bodies_under_dp = true;
   const std::string mismatch = logged(with_go, tenant, false);

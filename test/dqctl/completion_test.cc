@@ -206,7 +206,7 @@ TEST_CASE("completion: a long queue gives at most 100 ids, among them the one wh
 
 TEST_CASE("completion: the options before the cursor choose the server and the queue") {
   test::empty_server();
-  delayqueue::QueueOptions other;
+  delayqueue::KeyOptions other;
   other.prefix = "other";
   delayqueue::Producer producer(test::server().url(), "elsewhere", with(&delayqueue::ProducerOptions::queue, other));
   producer.send("x");

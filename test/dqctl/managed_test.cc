@@ -56,7 +56,7 @@ class Log {
 };
 
 // Sends, cancels, moves, handles, and brings a dead letter back.
-void use_library(const std::string& url, const delayqueue::QueueOptions& queue, Log& log) {
+void use_library(const std::string& url, const delayqueue::KeyOptions& queue, Log& log) {
   delayqueue::ProducerOptions producing;
   producing.queue = queue;
   producing.logger = log.logger();
@@ -191,7 +191,7 @@ TEST_CASE("managed services: behind one address of a Cluster, hash_tag = on make
   delayqueue::Producer without(url_of(server), "mails");
   CHECK_THROWS_WITH_AS(without.send("42"), doctest::Contains("set queue.hash_tag to on"), delayqueue::ReplyError);
 
-  const auto queue = with(&delayqueue::QueueOptions::hash_tag, delayqueue::HashTag::on);
+  const auto queue = with(&delayqueue::KeyOptions::hash_tag, delayqueue::HashTag::on);
   Log log;
   use_library(url_of(server), queue, log);
   CAPTURE(log.lines());

@@ -28,8 +28,8 @@ test::Cluster& three_masters() {
   return cluster;
 }
 
-ConnectionOptions with_short_timeout() {
-  ConnectionOptions options;
+ClientOptions with_short_timeout() {
+  ClientOptions options;
   options.command_timeout = kGivesUp;
   options.client_name = test::fresh_queue();  // so that it shares no connection with the test before
   return options;

@@ -13,7 +13,7 @@
 #include "support/scripted_server.h"
 #include "support/tls_files.h"
 
-using delayqueue::ConnectionOptions;
+using delayqueue::ClientOptions;
 using delayqueue::SetupError;
 using doctest::Contains;
 
@@ -21,7 +21,7 @@ namespace {
 
 // Each throws `Expected` with `text` from its constructor, or from start() or the first call.
 template <class Expected>
-void check_refused(const std::string& url, const std::string& text, const ConnectionOptions& connection = {}) {
+void check_refused(const std::string& url, const std::string& text, const ClientOptions& connection = {}) {
   CAPTURE(url);
   const auto of_consumer = with(&delayqueue::ConsumerOptions::connection, connection);
   const auto of_producer = with(&delayqueue::ProducerOptions::connection, connection);
@@ -113,13 +113,13 @@ TEST_CASE("permanent mistakes: a URL with an unknown scheme or parameter") {
 }
 
 TEST_CASE("permanent mistakes: a TLS file that cannot be read") {
-  ConnectionOptions connection;
+  ClientOptions connection;
   connection.tls.ca_file = "/no/such/ca.pem";
   check_refused<std::invalid_argument>("rediss://127.0.0.1:1", "tls.ca_file: cannot use '/no/such/ca.pem'", connection);
 }
 
 TEST_CASE("permanent mistakes: a wrong password") {
-  ConnectionOptions connection;
+  ClientOptions connection;
   connection.user = "no-such-user";
   connection.password = "wrong";
   check_refused<delayqueue::ReplyError>(test::server().url(), "", connection);
@@ -142,7 +142,7 @@ TEST_CASE("permanent mistakes: a server that is too old, by its version or by an
 
 TEST_CASE("permanent mistakes: a user without any rights") {
   REQUIRE(test::redis().cmd({"ACL", "SETUSER", "powerless", "on", ">pw", "resetkeys", "-@all"}) == "OK");
-  ConnectionOptions connection;
+  ClientOptions connection;
   connection.user = "powerless";
   connection.password = "pw";
   check_refused<delayqueue::ReplyError>(test::server().url(), "NOPERM", connection);

@@ -11,7 +11,7 @@ using test::SentinelsOptions;
 namespace {
 
 // Sends and consumes before and after a failover.
-void use(Sentinels& sentinels, const std::string& url, const ConnectionOptions& connection) {
+void use(Sentinels& sentinels, const std::string& url, const ClientOptions& connection) {
   const std::string queue = fresh_queue();
   Ledger ledger;
   ConsumerOptions options = test::quick();
@@ -39,7 +39,7 @@ void use(Sentinels& sentinels, const std::string& url, const ConnectionOptions& 
   CHECK(eventually([&] { return !ledger.attempts("after").empty(); }, kPatience));
 }
 
-std::string error_with(const std::string& url, const ConnectionOptions& connection) {
+std::string error_with(const std::string& url, const ClientOptions& connection) {
   const auto options = with(&ProducerOptions::connection, connection);
   return thrown([&] { Producer(url, fresh_queue(), options).send("x"); });
 }
@@ -57,7 +57,7 @@ TEST_CASE("sentinel login: Sentinels and servers have separate passwords, and ne
   std::string url = sentinels.url();
   url.insert(url.find("//") + 2, ":d4ta@");
 
-  ConnectionOptions connection;
+  ClientOptions connection;
   const std::string without = error_with(url, connection);
   CHECK(without.find("NOAUTH") != std::string::npos);
   CHECK(without.find("d4ta") == std::string::npos);
@@ -80,7 +80,7 @@ TEST_CASE("sentinel login: TLS to Sentinels and servers, with separate authoriti
   options.node.arguments = options.sentinel.arguments = tls;
   Sentinels sentinels(options);
 
-  auto connection = with(&ConnectionOptions::tls, {files.ca, files.client.cert, files.client.key, {}});
+  auto connection = with(&ClientOptions::tls, {files.ca, files.client.cert, files.client.key, {}});
   use(sentinels, sentinels.url(), connection);
 
   // The Sentinels require a certificate, too; their own options override those of the servers.

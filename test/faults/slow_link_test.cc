@@ -38,7 +38,7 @@ struct SlowLink {
   const test::Port port;
   PrivateServer server;
   FaultProxy proxy;
-  ConnectionOptions connection;
+  ClientOptions connection;
   std::string url;
 };
 

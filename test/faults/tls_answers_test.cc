@@ -26,7 +26,7 @@ constexpr auto kSilence = 500ms;  // the timeouts for a silent server: the calls
 // All three must report an error with `parts`, within the connect timeout.
 void check_all(const std::string& url, const TlsOptions& tls, const std::vector<std::string>& parts,
                std::chrono::milliseconds timeout = 10s) {
-  ConnectionOptions connection;
+  ClientOptions connection;
   connection.connect_timeout = connection.command_timeout = timeout;
   connection.tls = tls;
   const auto check = [&](const std::string& text) {

@@ -22,7 +22,7 @@ struct TlsServer {
 
   const test::Port port;
   std::unique_ptr<PrivateServer> server;
-  ConnectionOptions connection;
+  ClientOptions connection;
 };
 
 TEST_CASE("tls: a producer replaces a closed connection, and its caller gets no error") {

@@ -64,8 +64,8 @@ std::vector<Node*> owners(const Partitioned& queue, unsigned count) {
   return all;
 }
 
-ConnectionOptions impatient() {
-  ConnectionOptions options;
+ClientOptions impatient() {
+  ClientOptions options;
   options.connect_timeout = options.command_timeout = 1s;
   return options;
 }

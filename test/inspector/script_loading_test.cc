@@ -35,7 +35,7 @@ Options as(const std::string& role) {
 }
 
 void check_loaded(const std::string& url, std::size_t servers) {
-  const ConnectionOptions loader = as<InspectorOptions>("loader").connection;
+  const ClientOptions loader = as<InspectorOptions>("loader").connection;
   for (const ServerScripts& one : find_scripts(url, loader)) CHECK(one.loaded.empty());
   const auto loaded = load_scripts(url, loader);
   CHECK(loaded.size() == servers);
@@ -106,7 +106,7 @@ TEST_CASE("loading scripts: a user without the right to load them gets the list 
   PrivateServer server;
   test::Redis(server.socket())
       .cmd({"ACL", "SETUSER", "looker", "on", ">secret", "~*", "+@all", "-script", "+script|exists"});
-  ConnectionOptions options;
+  ClientOptions options;
   options.user = "looker";
   options.password = "secret";
   const auto refused = load_scripts(server.url(), options);
@@ -146,7 +146,7 @@ class FalseSentinel {
 
 TEST_CASE("loading scripts: a replica whose name TLS refuses is reported, and one without a name is left out") {
   const FalseSentinel sentinel({"", ".example"});
-  ConnectionOptions options;
+  ClientOptions options;
   options.sentinel.encrypted = false;
   const std::string url = sentinel.url("rediss");
   for (const auto& servers : {load_scripts(url, options), find_scripts(url, options)}) {

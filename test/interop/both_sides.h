@@ -33,7 +33,7 @@ inline delayqueue::Handler record(Deliveries& to, delayqueue::Verdict verdict = 
 }
 
 // Options of a consumer that polls often, so that it sees soon what Go does.
-inline delayqueue::ConsumerOptions quick(delayqueue::QueueOptions queue = {}) {
+inline delayqueue::ConsumerOptions quick(delayqueue::KeyOptions queue = {}) {
   delayqueue::ConsumerOptions options;
   options.concurrency = 2;
   options.poll_interval = std::chrono::milliseconds(50);

@@ -92,7 +92,7 @@ TEST_CASE("payloads keep all byte values in both directions") {
 namespace {
 
 // Sends a message in both directions, with options that change the names of the keys.
-void both_ways(const std::string& queue, const QueueOptions& options, const GoProgram::Flags& flags) {
+void both_ways(const std::string& queue, const KeyOptions& options, const GoProgram::Flags& flags) {
   Producer producer(test::server().url(), queue, {.queue = options});
   producer.send("to-go");
   {

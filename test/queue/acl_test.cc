@@ -69,7 +69,7 @@ void must(bool worked) {
   if (!worked) throw std::runtime_error("it did not work");
 }
 
-void produce(Guarded& guarded, const std::string& user, const QueueOptions& queue = {}) {
+void produce(Guarded& guarded, const std::string& user, const KeyOptions& queue = {}) {
   Seeds seeds(guarded);
   Producer producer(guarded.url(user), "orders", with(&ProducerOptions::queue, queue));
   SendOptions later;

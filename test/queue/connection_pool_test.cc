@@ -35,7 +35,7 @@ std::vector<std::string> ids(const std::string& name, Redis& on = test::redis())
   return found;
 }
 
-ConnectionOptions connection_named(const std::string& name) { return with(&ConnectionOptions::client_name, name); }
+ClientOptions connection_named(const std::string& name) { return with(&ClientOptions::client_name, name); }
 
 // A Producer whose connection has this name.
 Producer producer_of(const std::string& queue, const std::string& name, const Durability& durability = {}) {
@@ -55,7 +55,7 @@ void set_format(const std::string& queue, const std::string& format) {
   test::redis().cmd({"HSET", "dp:" + queue + ":settings", "format", format});
 }
 
-Pool pool_of(const std::string& url, const ConnectionOptions& options) {
+Pool pool_of(const std::string& url, const ClientOptions& options) {
   return ConnectionPool::of_process(redis::parse_url(url), options);
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("connections: objects with another URL, user or timeout have their own
 
 TEST_CASE("connection pool: equal URLs and options have one pool, and any difference makes another one") {
   std::vector<Pool> pools;
-  const auto add = [&](const std::string& url, const ConnectionOptions& options) {
+  const auto add = [&](const std::string& url, const ClientOptions& options) {
     CAPTURE(url);
     const Pool pool = pool_of(url, options);
     CHECK((pool_of(url, options) == pool));
@@ -162,24 +162,24 @@ TEST_CASE("connection pool: equal URLs and options have one pool, and any differ
         "redis+cluster://h", "redis+cluster://h,i", "embedded:", "embedded:/h"}) {
     add(url, {});
   }
-  using Change = void (*)(ConnectionOptions&);
-  const Change changes[] = {[](ConnectionOptions& o) { o.user = "x"; },
-                            [](ConnectionOptions& o) { o.password = "x"; },
-                            [](ConnectionOptions& o) { o.client_name = "x"; },
-                            [](ConnectionOptions& o) { o.connect_timeout = 7ms; },
-                            [](ConnectionOptions& o) { o.command_timeout = 7ms; },
-                            [](ConnectionOptions& o) { o.tls.ca_file = "x"; },
-                            [](ConnectionOptions& o) { o.tls.cert_file = "x"; },
-                            [](ConnectionOptions& o) { o.tls.key_file = "x"; },
-                            [](ConnectionOptions& o) { o.tls.server_name = "x"; },
-                            [](ConnectionOptions& o) { o.sentinel.user = "x"; },
-                            [](ConnectionOptions& o) { o.sentinel.password = "x"; },
-                            [](ConnectionOptions& o) { o.sentinel.encrypted = true; },
-                            [](ConnectionOptions& o) { o.sentinel.encrypted = false; },
-                            [](ConnectionOptions& o) { o.sentinel.tls = TlsOptions(); },
-                            [](ConnectionOptions& o) { o.sentinel.refuse_unpinned = true; }};
+  using Change = void (*)(ClientOptions&);
+  const Change changes[] = {[](ClientOptions& o) { o.user = "x"; },
+                            [](ClientOptions& o) { o.password = "x"; },
+                            [](ClientOptions& o) { o.client_name = "x"; },
+                            [](ClientOptions& o) { o.connect_timeout = 7ms; },
+                            [](ClientOptions& o) { o.command_timeout = 7ms; },
+                            [](ClientOptions& o) { o.tls.ca_file = "x"; },
+                            [](ClientOptions& o) { o.tls.cert_file = "x"; },
+                            [](ClientOptions& o) { o.tls.key_file = "x"; },
+                            [](ClientOptions& o) { o.tls.server_name = "x"; },
+                            [](ClientOptions& o) { o.sentinel.user = "x"; },
+                            [](ClientOptions& o) { o.sentinel.password = "x"; },
+                            [](ClientOptions& o) { o.sentinel.encrypted = true; },
+                            [](ClientOptions& o) { o.sentinel.encrypted = false; },
+                            [](ClientOptions& o) { o.sentinel.tls = TlsOptions(); },
+                            [](ClientOptions& o) { o.sentinel.refuse_unpinned = true; }};
   for (const Change change : changes) {
-    ConnectionOptions options;
+    ClientOptions options;
     change(options);
     add("rediss+sentinel://h/m", options);
   }

@@ -14,7 +14,7 @@ using test::redis;
 // A queue whose partitions are on one server, as on several: each can be out of reach.
 class Partitions {
  public:
-  LayoutKeeper client(store::KeyOptions options = {}) { return {queue, std::move(options), with_connection()}; }
+  LayoutKeeper client(store::KeyScheme options = {}) { return {queue, std::move(options), with_connection()}; }
 
   std::vector<std::optional<store::Examined>> examined() { return test::examine_all(queue, {}, with_connection()); }
 

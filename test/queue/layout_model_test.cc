@@ -132,7 +132,7 @@ class Play {
 
   void restart(std::size_t client) {
     clients_[client] = std::make_unique<LayoutKeeper>(
-        queue_, store::KeyOptions(), [this](unsigned partition, const auto& work) { call(partition, work); });
+        queue_, store::KeyScheme(), [this](unsigned partition, const auto& work) { call(partition, work); });
     tops_[client] = 1;
   }
 

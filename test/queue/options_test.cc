@@ -12,7 +12,7 @@ struct Bad {
   std::function<void(Options&)> set;
 };
 
-const std::vector<Bad<ConnectionOptions>> bad_connections = {
+const std::vector<Bad<ClientOptions>> bad_connections = {
     {"connection.connect_timeout", "0 ms", [](auto& o) { o.connect_timeout = 0ms; }},
     {"connection.connect_timeout", "-5 ms", [](auto& o) { o.connect_timeout = -5ms; }},
     {"connection.command_timeout", "0 ms", [](auto& o) { o.command_timeout = 0ms; }},
@@ -129,7 +129,7 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
         kUrl, "q", [](const Message&) { return ack(); }, options);
   };
   check_values_refused(rows, make);
-  check_values_refused(bad_connections, [&](const ConnectionOptions& connection) {
+  check_values_refused(bad_connections, [&](const ClientOptions& connection) {
     O options;
     options.connection = connection;
     make(options);
@@ -171,7 +171,7 @@ TEST_CASE("options: a Producer refuses an invalid value with its name and value"
   };
   const auto make = [](const O& options) { Producer(kUrl, "q", options); };
   check_values_refused(rows, make);
-  check_values_refused(bad_connections, [&](const ConnectionOptions& connection) {
+  check_values_refused(bad_connections, [&](const ClientOptions& connection) {
     O options;
     options.connection = connection;
     make(options);
@@ -180,12 +180,12 @@ TEST_CASE("options: a Producer refuses an invalid value with its name and value"
 }
 
 TEST_CASE("options: an Inspector and a QueueAdmin refuse an invalid value with its name and value") {
-  check_values_refused(bad_connections, [&](const ConnectionOptions& connection) {
+  check_values_refused(bad_connections, [&](const ClientOptions& connection) {
     InspectorOptions options;
     options.connection = connection;
     Inspector(kUrl, "q", options);
   });
-  check_values_refused(bad_connections, [&](const ConnectionOptions& connection) {
+  check_values_refused(bad_connections, [&](const ClientOptions& connection) {
     InspectorOptions options;
     options.connection = connection;
     QueueAdmin(kUrl, "q", options);
@@ -221,7 +221,7 @@ TEST_CASE("options: each class refuses a malformed URL, without its password in 
 }
 
 TEST_CASE("options: a client certificate without its key is refused by the first call, before anything is sent") {
-  ConnectionOptions connection;
+  ClientOptions connection;
   connection.tls.cert_file = "/some/cert.pem";
   ProducerOptions producing;
   ConsumerOptions consuming;

@@ -151,7 +151,7 @@ TEST_CASE("risks: while Redis loads its append-only file, nothing is said about 
   if (seen) {
     redis::Address address;
     address.path = own.socket();
-    ConnectionOptions patient;
+    ClientOptions patient;
     patient.connect_timeout = patient.command_timeout = kPatience;
     redis::Connection connection(address, {{}, {}, "test", 0}, patient);
     CHECK(texts(find_risks(connection), RiskKind::persistence).empty());
@@ -331,7 +331,7 @@ TEST_CASE("risks: a connection lost while the risks are read costs one attempt; 
   const auto connect = [&] {
     redis::Address address;
     address.path = own.socket();
-    return std::make_unique<redis::Connection>(address, redis::Login{"", "", "t", 0}, ConnectionOptions());
+    return std::make_unique<redis::Connection>(address, redis::Login{"", "", "t", 0}, ClientOptions());
   };
   Redis client(own.socket());
   set_config(client, "appendfsync", "no");
@@ -364,7 +364,7 @@ TEST_CASE("risks: replies of an unexpected type cause no error") {
       }
       test::swallow(fd);
     });
-    redis::Connection connection(listener.address(), redis::Login{"", "", "t", 0}, ConnectionOptions());
+    redis::Connection connection(listener.address(), redis::Login{"", "", "t", 0}, ClientOptions());
     CHECK_NOTHROW(find_risks(connection));
   }
 }

@@ -20,14 +20,14 @@ using test::Listener;
 
 const Login kLogin = {"alice", "s3cret-of-alice", "tester", 0};
 
-ConnectionOptions patient(milliseconds connect, milliseconds command) {
-  ConnectionOptions options;
+ClientOptions patient(milliseconds connect, milliseconds command) {
+  ClientOptions options;
   options.connect_timeout = connect;
   options.command_timeout = command;
   return options;
 }
 
-ConnectionOptions patient(milliseconds time) { return patient(time, time); }
+ClientOptions patient(milliseconds time) { return patient(time, time); }
 
 // Waits for a request, then sends `bytes`. False when the client has closed the connection.
 bool answer(int fd, const std::string& bytes) {

@@ -15,7 +15,7 @@ const std::string kPassword = "s3cret-of-alice";
 Login login(const std::string& user, const std::string& password, int db = 0) { return {user, password, "tester", db}; }
 
 std::unique_ptr<Connection> connect(const Login& with, const Address& at = address_of()) {
-  return std::make_unique<Connection>(at, with, ConnectionOptions());
+  return std::make_unique<Connection>(at, with, ClientOptions());
 }
 
 // The text of the ReplyError, which must have the address and never the password.
@@ -161,7 +161,7 @@ TEST_CASE("login: the client's name is in CLIENT LIST, with and without a passwo
 
 TEST_CASE("login: each option overrides its part of the URL") {
   Url url = parse_url("redis://carol:fromurl@localhost/5");
-  ConnectionOptions options;
+  ClientOptions options;
   Login merged = login_of(url, options);
   CHECK(merged.user == "carol");
   CHECK(merged.password == "fromurl");
@@ -197,7 +197,7 @@ TEST_CASE("connection: answers come in the order of the requests; errors are ans
 
 TEST_CASE("connection: requests and answers of many megabytes arrive complete") {
   const auto link = std::make_unique<Connection>(address_of(), Login(),
-                                                 with(&ConnectionOptions::command_timeout, std::chrono::minutes(1)));
+                                                 with(&ClientOptions::command_timeout, std::chrono::minutes(1)));
   std::string big(30'000'000, '\0');
   for (std::size_t i = 0; i < big.size(); ++i) big[i] = static_cast<char>(i * 7);
   const auto reply = answer_to(*link, {"ECHO", big});

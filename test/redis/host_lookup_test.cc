@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 // Far longer than connect_timeout, and less than the 12 s of a look-up that hangs.
 constexpr std::chrono::seconds kBound{8};
 
-ConnectionOptions quick(milliseconds connect_timeout = 200ms) {
-  return with(&ConnectionOptions::connect_timeout, connect_timeout);
+ClientOptions quick(milliseconds connect_timeout = 200ms) {
+  return with(&ClientOptions::connect_timeout, connect_timeout);
 }
 
 Producer producer(const std::string& url, milliseconds connect_timeout = 200ms) {

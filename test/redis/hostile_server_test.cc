@@ -21,7 +21,7 @@ test::FedTransport::Next endless(const std::string& start, const std::string& ag
 }
 
 Connection link_to(test::FedTransport::Next server, milliseconds timeout = 60s) {
-  const auto options = with(&ConnectionOptions::command_timeout, timeout);
+  const auto options = with(&ClientOptions::command_timeout, timeout);
   Address address;
   address.host = "nowhere";
   return {std::make_unique<test::FedTransport>(std::move(server)), address, {}, options, nullptr, Clock::now() + 60s};

@@ -49,7 +49,7 @@ TEST_CASE("pipelines: receive_arrived waits for no answer, and keeps those that 
 }
 
 TEST_CASE("pipelines: receive_arrived fails when the answer is overdue") {
-  Connection connection{address_of(), {{}, {}, "pipelines", 0}, with(&ConnectionOptions::command_timeout, 200ms)};
+  Connection connection{address_of(), {{}, {}, "pipelines", 0}, with(&ClientOptions::command_timeout, 200ms)};
   Pipeline pipeline(connection);
   pipeline.command("BLPOP").key(test::fresh_queue()).arg(0);
   pipeline.send();
@@ -249,7 +249,7 @@ TEST_CASE("pipelines: one that is destroyed while in flight makes the connection
 }
 
 TEST_CASE("pipelines: after an answer that was overdue the connection is used no more, so none gets that of another") {
-  Connection connection{address_of(), {{}, {}, "pipelines", 0}, with(&ConnectionOptions::command_timeout, 100ms)};
+  Connection connection{address_of(), {{}, {}, "pipelines", 0}, with(&ClientOptions::command_timeout, 100ms)};
   const std::string list = test::fresh_queue();
   {
     Pipeline first(connection);

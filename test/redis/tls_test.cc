@@ -86,7 +86,7 @@ TEST_CASE("tls: reading the authorities does not count against the connect timeo
   const std::string one((std::istreambuf_iterator<char>(ca)), {});
   TempDir dir;
   const std::string many = dir.file("many.pem");
-  ConnectionOptions options;
+  ClientOptions options;
   options.tls = trusting(many);
   options.connect_timeout = 200ms;
   std::ofstream out(many);

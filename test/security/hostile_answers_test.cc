@@ -52,8 +52,8 @@ void check_entry(const LogEntry& entry) {
   for (const std::string& text : {entry.line, entry.text, entry.server, entry.message_id}) check_text(text);
 }
 
-ConnectionOptions brief() {
-  ConnectionOptions options;
+ClientOptions brief() {
+  ClientOptions options;
   options.connect_timeout = 5s;
   options.command_timeout = 5s;
   return options;

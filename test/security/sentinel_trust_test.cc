@@ -7,14 +7,14 @@ using namespace delayqueue;
 
 const std::string kUrl = "rediss+sentinel://alice:s3cret@127.0.0.1:1,127.0.0.1:2/m";
 
-ConnectionOptions plain_sentinels() {
-  ConnectionOptions options;
+ClientOptions plain_sentinels() {
+  ClientOptions options;
   options.sentinel.encrypted = false;
   return options;
 }
 
 // The warnings of a Producer and of a Consumer. Neither connects.
-std::vector<std::string> warnings(const std::string& url, const ConnectionOptions& connection) {
+std::vector<std::string> warnings(const std::string& url, const ClientOptions& connection) {
   std::vector<std::string> lines;
   const Logger logger = [&](const LogEntry& entry) {
     if (entry.severity == Severity::warning) lines.push_back(entry.line);
@@ -43,9 +43,9 @@ TEST_CASE("sentinel trust: each object warns once where a false Sentinel could n
 
 TEST_CASE(
     "sentinel trust: no warning where the servers are pinned, the Sentinels encrypted, or the servers unencrypted") {
-  ConnectionOptions by_authority = plain_sentinels();
+  ClientOptions by_authority = plain_sentinels();
   by_authority.tls.ca_file = "ca.pem";
-  ConnectionOptions by_name = plain_sentinels();
+  ClientOptions by_name = plain_sentinels();
   by_name.tls.server_name = "redis.example";
   CHECK(warnings(kUrl, by_authority).empty());
   CHECK(warnings(kUrl, by_name).empty());
@@ -55,9 +55,9 @@ TEST_CASE(
 }
 
 TEST_CASE("sentinel trust: refuse_unpinned refuses such options and accepts all others") {
-  ConnectionOptions strict = plain_sentinels();
+  ClientOptions strict = plain_sentinels();
   strict.sentinel.refuse_unpinned = true;
-  const auto inspect = [](const ConnectionOptions& connection) {
+  const auto inspect = [](const ClientOptions& connection) {
     InspectorOptions options;
     options.connection = connection;
     Inspector(kUrl, "q", options);

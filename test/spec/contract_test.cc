@@ -195,7 +195,7 @@ TEST_CASE("idle consumers: a lost wake-up delays a message by at most poll_inter
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
 }
 
-TEST_CASE("QueueOptions: bodies_under_dp stores bodies, and nothing else, under the keys of the Go library") {
+TEST_CASE("KeyOptions: bodies_under_dp stores bodies, and nothing else, under the keys of the Go library") {
   const std::string name = test::fresh_queue();
   ProducerOptions producing;
   producing.queue.prefix = "mine";
@@ -214,7 +214,7 @@ TEST_CASE("QueueOptions: bodies_under_dp stores bodies, and nothing else, under 
   CHECK(ledger.payloads() == std::vector<std::string>{"x"});
 }
 
-TEST_CASE("QueueOptions: remove_from_lists removes cancelled and rescheduled ids from the lists") {
+TEST_CASE("KeyOptions: remove_from_lists removes cancelled and rescheduled ids from the lists") {
   Queue queue;
   ProducerOptions options;
   options.queue.go.remove_from_lists = true;
@@ -225,7 +225,7 @@ TEST_CASE("QueueOptions: remove_from_lists removes cancelled and rescheduled ids
   CHECK(redis().cmd({"LRANGE", queue.base + ":ready", "0", "-1"}) == std::vector<std::string>{sent[2].id});
 }
 
-TEST_CASE("ConnectionOptions: the client name and the database are those of the URL and the options") {
+TEST_CASE("ClientOptions: the client name and the database are those of the URL and the options") {
   Queue queue;
   queue.send("x");
   CHECK(redis().cmd({"CLIENT", "LIST"}).text.find(" name=delayqueue ") != std::string::npos);

@@ -503,7 +503,7 @@ TEST_CASE("send: payloads come back byte for byte: every value, none at all, a m
 
 TEST_CASE("send: bodies and keys follow the prefix, the hash tag and bodies_under_dp") {
   Scene scene;
-  const KeyOptions options[] = {{"my", false, false}, {"my", true, false}, {"my", true, true}};
+  const KeyScheme options[] = {{"my", false, false}, {"my", true, false}, {"my", true, true}};
   const char* const bodies[] = {"my:q-keys:msg:", "{my:q-keys}:msg:", "{dp:q-keys}:msg:"};
   for (int i = 0; i < 3; ++i) {
     const Moves moves(make_keys("q-keys", options[i]));

@@ -7,7 +7,7 @@
 namespace test {
 
 inline std::vector<std::optional<delayqueue::store::Examined>> examine_all(
-    const std::string& queue, const delayqueue::store::KeyOptions& options,
+    const std::string& queue, const delayqueue::store::KeyScheme& options,
     const delayqueue::LayoutKeeper::WithConnection& with_connection) {
   std::vector<std::optional<delayqueue::store::Examined>> all(delayqueue::store::kMostPartitions);
   for (unsigned partition = 0; partition < all.size(); ++partition) {

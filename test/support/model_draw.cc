@@ -36,7 +36,7 @@ delayqueue::store::Keys prepared_keys(const std::string& queue, std::optional<un
 delayqueue::redis::Connection connect() {
   delayqueue::redis::Address address;
   address.path = test::server().socket();
-  delayqueue::ConnectionOptions options;
+  delayqueue::ClientOptions options;
   options.connect_timeout = options.command_timeout = std::chrono::seconds(60);  // a busy machine may stop for long
   return {address, {}, options};
 }

@@ -9,7 +9,7 @@ namespace test {
 namespace {
 
 using namespace std::chrono_literals;
-using delayqueue::ConnectionOptions;
+using delayqueue::ClientOptions;
 using delayqueue::redis::Address;
 using delayqueue::redis::Connection;
 using delayqueue::redis::Deadline;
@@ -88,7 +88,7 @@ class BreakingTransport : public Transport {
 std::unique_ptr<Connection> connect(const Scene::Setup& setup, const std::shared_ptr<int>& broken_write) {
   Address address;
   address.path = setup.socket;
-  ConnectionOptions options;
+  ClientOptions options;
   options.connect_timeout = options.command_timeout = 60s;  // a busy machine may stop for long
   if (!setup.breakable) return std::make_unique<Connection>(address, setup.login, options);
   const Deadline deadline = std::chrono::steady_clock::now() + 60s;

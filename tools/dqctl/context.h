@@ -1,8 +1,8 @@
 // What all commands share: the global options, the output, and connections, which are made on first use.
 #pragma once
 
+#include <delayqueue/client.h>
 #include <delayqueue/inspector.h>
-#include <delayqueue/options.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/queue_admin.h>
 
@@ -69,8 +69,8 @@ class Context {
 
   // For commands that create their own client, such as a Consumer, or that are about servers, not about a queue.
   const std::string& uri() const { return uri_; }
-  const delayqueue::ConnectionOptions& connection() const { return connection_; }
-  const delayqueue::QueueOptions& queue_options() const { return queue_options_; }
+  const delayqueue::ClientOptions& connection() const { return connection_; }
+  const delayqueue::KeyOptions& queue_options() const { return queue_options_; }
 
   // Whether inspectors and admins that are requested from now on wait at most 250 ms for a server. Those that were
   // requested before with the other setting are kept beside them.
@@ -97,8 +97,8 @@ class Context {
   bool audits_ = false;
   std::vector<Change> changes_{};
   std::string uri_{};
-  delayqueue::ConnectionOptions connection_{};
-  delayqueue::QueueOptions queue_options_{};
+  delayqueue::ClientOptions connection_{};
+  delayqueue::KeyOptions queue_options_{};
   Clients<delayqueue::Inspector> inspectors_{};
   Clients<delayqueue::QueueAdmin> admins_{};
   std::map<std::string, std::unique_ptr<delayqueue::Producer>> producers_{};

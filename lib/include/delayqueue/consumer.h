@@ -1,6 +1,7 @@
 // Consumer: takes due messages from one queue or several, and calls a handler for each.
 #pragma once
 
+#include <delayqueue/client.h>
 #include <delayqueue/consumer_options.h>
 #include <delayqueue/delivery.h>
 #include <delayqueue/detail/braces.h>
@@ -8,7 +9,6 @@
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
 #include <delayqueue/message.h>
-#include <delayqueue/options.h>
 #include <delayqueue/stats.h>
 #include <delayqueue/subscription.h>
 
@@ -85,7 +85,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // the error occurs within the 500 ms:
   //   ReplyError             the server refuses (password, version, keys of a wrong type, stored format). But missing
   //                          scripts, see load_scripts(), are logged and retried
-  //   std::invalid_argument  an option cannot be used (a TLS file, the other QueueOptions::hash_tag, a long folder)
+  //   std::invalid_argument  an option cannot be used (a TLS file, the other KeyOptions::hash_tag, a long folder)
   //   SetupError             an embedded server cannot be started, or the system refuses a thread
   // After such an exception start() may be called again. Later errors of these kinds are logged and retried. So are, at
   // any time, errors that can be cured on the server: an invalid certificate, or a port with another protocol (no TLS

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <delayqueue/backoff.h>
+#include <delayqueue/client.h>
 #include <delayqueue/delivery.h>
 #include <delayqueue/events.h>
 #include <delayqueue/export.h>
-#include <delayqueue/options.h>
 
 #include <chrono>
 #include <cstddef>
@@ -66,8 +66,8 @@ struct ConsumerOptions {
   bool register_consumer = true;
   std::string name{};  // its name there, such as that of the service; its first 100 bytes are stored
 
-  ConnectionOptions connection{};
-  QueueOptions queue{};
+  ClientOptions connection{};
+  KeyOptions queue{};
 
   DELAYQUEUE_EXPORT static std::size_t hardware_concurrency();  // at least 1
 };

@@ -4,6 +4,7 @@
 
 #include <delayqueue/actions.h>
 #include <delayqueue/backoff.h>
+#include <delayqueue/client.h>
 #include <delayqueue/consumer.h>
 #include <delayqueue/consumer_options.h>
 #include <delayqueue/counts.h>
@@ -17,7 +18,6 @@
 #include <delayqueue/message.h>
 #include <delayqueue/message_page.h>
 #include <delayqueue/metrics.h>
-#include <delayqueue/options.h>
 #include <delayqueue/outcomes.h>
 #include <delayqueue/partitions.h>
 #include <delayqueue/private_server.h>

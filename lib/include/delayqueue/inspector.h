@@ -3,6 +3,7 @@
 #pragma once
 
 #include <delayqueue/actions.h>
+#include <delayqueue/client.h>
 #include <delayqueue/counts.h>
 #include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/owned.h>
@@ -10,7 +11,6 @@
 #include <delayqueue/events.h>
 #include <delayqueue/export.h>
 #include <delayqueue/message_page.h>
-#include <delayqueue/options.h>
 #include <delayqueue/partitions.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/types.h>
@@ -31,8 +31,8 @@ struct Pause;
 
 // The options of an Inspector or a QueueAdmin.
 struct InspectorOptions {
-  ConnectionOptions connection{};
-  QueueOptions queue{};
+  ClientOptions connection{};
+  KeyOptions queue{};
   // Only this partition, from 0 on: calls concern only its messages, and calls by id look only there. Calls that
   // concern the queue as such throw std::invalid_argument. Unset: the whole queue.
   std::optional<unsigned> partition{};
@@ -120,7 +120,7 @@ class DELAYQUEUE_EXPORT Inspector {
   // The server that holds the queue; in a Cluster the node. server_info() examines all of them.
   [[nodiscard]] ServerInfo server();
 
-  // The names of the queues with QueueOptions::prefix on this server, sorted: all that were used, except forgotten ones
+  // The names of the queues with KeyOptions::prefix on this server, sorted: all that were used, except forgotten ones
   // (QueueAdmin::forget).
   [[nodiscard]] std::vector<std::string> queues();
 

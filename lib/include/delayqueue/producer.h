@@ -1,12 +1,12 @@
 // Producer: sends messages to one queue, and cancels and reschedules them by id.
 #pragma once
 
+#include <delayqueue/client.h>
 #include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/owned.h>
 #include <delayqueue/detail/payloads.h>
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
-#include <delayqueue/options.h>
 #include <delayqueue/producer_options.h>
 #include <delayqueue/send_options.h>
 #include <delayqueue/stats.h>
@@ -41,7 +41,7 @@ struct ProducerMetrics;
 // new messages again. While the slot of a partition moves, Redis refuses messages there, and they go to other
 // partitions in the same way. A partition that the user has no right to is left out with a warning.
 //
-// Producers, Inspectors and QueueAdmins of one process with the same URL and equal ConnectionOptions share connections:
+// Producers, Inspectors and QueueAdmins of one process with the same URL and equal ClientOptions share connections:
 // a call uses one that no other object uses at that moment, and opens one if there is none. So no call waits for
 // another object, and a process with one thread has one connection; in a Cluster, one to each master.
 //
@@ -61,7 +61,7 @@ class DELAYQUEUE_EXPORT Producer {
   // Does not connect. Throws std::invalid_argument that names the wrong part of the URL, the queue or the option.
   // Throws SetupError if this process may open no more files (only with Sentinels), or if the folder is relative and
   // the working directory was removed. The first call connects, and throws if it cannot use the TLS files or the path
-  // of the embedded folder, or if the queue exists with the other QueueOptions::hash_tag.
+  // of the embedded folder, or if the queue exists with the other KeyOptions::hash_tag.
   Producer(const std::string& url, const std::string& queue, ProducerOptions options = {});
 
   // Here and below: {"a", "b"} would be one std::string or std::string_view of two pointers.

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <delayqueue/actions.h>
+#include <delayqueue/client.h>
 #include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
 #include <delayqueue/inspector.h>
 #include <delayqueue/integrity.h>
-#include <delayqueue/options.h>
 #include <delayqueue/outcomes.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/queue_admin_options.h>

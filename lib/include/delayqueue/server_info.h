@@ -2,9 +2,9 @@
 // reads or changes a queue. URL, options and errors as for Producer.
 #pragma once
 
+#include <delayqueue/client.h>
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
-#include <delayqueue/options.h>
 
 #include <chrono>
 #include <cstdint>
@@ -63,7 +63,7 @@ struct ServerInfo {
 // Consumers and Producers with a logger log these risks, except clock, once per process for each server. Consumers log
 // a risk again when it comes back, and they log a jump of Redis' clock.
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const std::string& url,
-                                                                    const ConnectionOptions& options = {});
+                                                                    const ClientOptions& options = {});
 
 // Adds the risks that concern queues with partitions to these masters of a Cluster: coverage, unknown if that cannot be
 // examined, and clocks that differ.
@@ -83,11 +83,11 @@ struct ServerScripts {
 // loses its scripts when it restarts. Needs `+script|load`, in a Cluster also `+cluster|nodes`, and no permission for
 // any key. Throws if the servers cannot be determined.
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> load_scripts(const std::string& url,
-                                                                        const ConnectionOptions& options = {});
+                                                                        const ClientOptions& options = {});
 
 // Returns which scripts each of these servers has loaded, and which are missing. Needs `+script|exists`. Servers and
 // errors as for load_scripts().
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> find_scripts(const std::string& url,
-                                                                        const ConnectionOptions& options = {});
+                                                                        const ClientOptions& options = {});
 
 }  // namespace delayqueue

@@ -1,4 +1,4 @@
 // Input of the test layers/breach; breach.txt lists the includes that the layer check must report.
-#include <delayqueue/options.h>
+#include <delayqueue/client.h>
 #include <unistd.h>
 #include "run/loop.h"

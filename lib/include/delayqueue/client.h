@@ -30,22 +30,22 @@ struct TlsOptions {
 };
 
 // How to connect to the Sentinels of a redis+sentinel:// or rediss+sentinel:// URL. The user and password of the URL
-// and of ConnectionOptions are for the servers that the Sentinels monitor, and are never sent to a Sentinel. With
+// and of ClientOptions are for the servers that the Sentinels monitor, and are never sent to a Sentinel. With
 // another URL user, password, encrypted and tls throw std::invalid_argument if they are set.
 struct SentinelOptions {
   std::string user{};               // ACL user; empty: the default user
   std::string password{};           // empty: none
   std::optional<bool> encrypted{};  // use TLS; unset: the scheme of the URL decides
-  std::optional<TlsOptions> tls{};  // if encrypted; unset: ConnectionOptions::tls
+  std::optional<TlsOptions> tls{};  // if encrypted; unset: ClientOptions::tls
 
   // True: throw std::invalid_argument if a forged Sentinel could obtain the password; false: the logger gets a warning.
   // It could if connections to the Sentinels are not encrypted, connections to the servers are, and neither
-  // ConnectionOptions::tls.ca_file nor its server_name is set: then any server with a valid certificate is accepted.
+  // ClientOptions::tls.ca_file nor its server_name is set: then any server with a valid certificate is accepted.
   bool refuse_unpinned = false;
 };
 
 // How to connect to the server. Members that are set override the same part of the URL.
-struct ConnectionOptions {
+struct ClientOptions {
   std::string user{};         // ACL user; empty: the URL's, or the default user
   std::string password{};     // empty: the URL's, or none
   std::string client_name{};  // the name in CLIENT LIST, without spaces; empty: "delayqueue"
@@ -74,7 +74,7 @@ struct GoCompatibility {
 // The names of the queue's keys. All programs that share a queue must use the same values. The name of a queue, and the
 // prefix, has 1 to 255 bytes of valid UTF-8 without control characters, and does not end in #<number>.<number>; with a
 // hash tag it has no braces. Inspector and QueueAdmin also read queues with other names, and forget them.
-struct QueueOptions {
+struct KeyOptions {
   std::string prefix = "dp";              // keys are <prefix>:<queue>:...
   HashTag hash_tag = HashTag::automatic;  // on: {<prefix>:<queue>}:..., all in one Cluster slot
   GoCompatibility go{};
