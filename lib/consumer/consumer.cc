@@ -30,8 +30,8 @@ constexpr milliseconds kStoppedPause{1000};  // stop() ends it
 // Starts and stops the loop of a consumer, and the threads it needs.
 class Consumer::Impl {
  public:
-  Impl(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options)
-      : consumer_loop_(url, std::move(subscriptions), std::move(options),
+  Impl(const Client& client, std::vector<Subscription> subscriptions, ConsumerOptions options)
+      : consumer_loop_(client, std::move(subscriptions), std::move(options),
                        {this, [this] { loop_.wake(); }, [this] { on_drained(); }}),
         loop_([this] { return step(); }) {}
   ~Impl();
@@ -237,11 +237,11 @@ std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::t
 
 // ---- The public class ----------------------------------------------------------------------------------------------
 
-Consumer::Consumer(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options)
-    : Consumer(url, std::vector<Subscription>{{queue, std::move(handler)}}, std::move(options)) {}
+Consumer::Consumer(const Client& client, const std::string& queue, AnyHandler handler, ConsumerOptions options)
+    : Consumer(client, std::vector<Subscription>{{queue, std::move(handler)}}, std::move(options)) {}
 
-Consumer::Consumer(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options)
-    : impl_("Consumer", std::make_unique<Impl>(url, std::move(subscriptions), std::move(options))) {}
+Consumer::Consumer(const Client& client, std::vector<Subscription> subscriptions, ConsumerOptions options)
+    : impl_("Consumer", std::make_unique<Impl>(client, std::move(subscriptions), std::move(options))) {}
 
 // A handler cannot wait for its own end, so another thread does. If there can be none, the consumer stops taking
 // messages and stays in memory. In a fork nothing is destroyed: see Owned.

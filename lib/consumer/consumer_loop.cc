@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kActive{1};  // a queue is active for so long aft
 
 }  // namespace
 
-ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options,
+ConsumerLoop::ConsumerLoop(const Client& client, std::vector<Subscription> subscriptions, ConsumerOptions options,
                            Callbacks callbacks)
     : options_(validated(std::move(options), subscriptions)),
       id_(store::new_ids(1).front()),
@@ -36,7 +36,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> sub
     const std::string name = named(one.queue);
     try {
       const ConsumerOptions own = options_of(one, options_);
-      queues_.emplace_back(url, std::move(one), own, id_, handlers_);
+      queues_.emplace_back(client, std::move(one), own, id_, handlers_);
     } catch (const std::invalid_argument& e) {
       if (subscriptions.size() == 1) throw;
       throw std::invalid_argument(name + ": " + e.what());

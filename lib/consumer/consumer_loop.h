@@ -54,7 +54,7 @@ class ConsumerLoop {
   };
 
   // Connects to nothing yet. Throws std::invalid_argument.
-  ConsumerLoop(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options,
+  ConsumerLoop(const Client& client, std::vector<Subscription> subscriptions, ConsumerOptions options,
                Callbacks callbacks);
 
   // Connects, and checks that the keys of the queues have their types. Throws what the library's calls throw. If Redis

@@ -17,9 +17,10 @@ std::vector<std::string> ids_of(const std::vector<InFlightPtr>& deliveries) {
 
 // ---- Reporter -------------------------------------------------------------------------------------------------------
 
-Reporter::Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options)
-    : sink_({queue, consumer}, options.logger, options.on_event, options.report_events),
-      has_own_prefix_(options.queue.prefix != "dp") {}
+Reporter::Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options,
+                   const KeyOptions& keys)
+    : sink_({queue, consumer}, options.logger, options.on_event, keys.go.report_events),
+      has_own_prefix_(keys.prefix != "dp") {}
 
 Reporter::Reporter(const std::string& consumer, const ConsumerOptions& options)
     : sink_({"", consumer}, options.logger, {}, false) {}
@@ -117,7 +118,7 @@ void Reporter::warn_expired(const std::string& id) {
   log(evicted || other_options ? Severity::warning : Severity::info,
       "removed " + redis::escaped(id) + ", and perhaps more, whose bodies are gone: their TTL has ended" +
           (evicted ? ", or Redis evicted them" : "") +
-          (other_options ? ", or producers use other queue options (bodies_under_dp)" : ""),
+          (other_options ? ", or producers use other key options (bodies_under_dp)" : ""),
       {"", id});
 }
 

@@ -127,7 +127,8 @@ inline ConsumerStats sum_of(const std::vector<const Counters*>& queues, const Co
 class Reporter {
  public:
   // For one queue of a consumer. `consumer`: its id. Log lines name the queue and the end of the id.
-  Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options);
+  Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options,
+           const KeyOptions& keys);
 
   // For what concerns several queues of a consumer. Log lines name the end of the id only.
   Reporter(const std::string& consumer, const ConsumerOptions& options);

@@ -112,13 +112,13 @@ class QueuePause {
 struct ServedQueue {
   // `own`: the options of this queue. `consumer_id`: of the consumer, among all consumers. Throws
   // std::invalid_argument.
-  ServedQueue(const std::string& url, Subscription subscription, const ConsumerOptions& own,
+  ServedQueue(const Client& client, Subscription subscription, const ConsumerOptions& own,
               const std::string& consumer_id, Handlers& handlers)
       : name(subscription.queue),
         options(own),
         consumer(consumer_id),
-        endpoint(url, name, options.connection, options.queue),
-        reporter(name, consumer, options),
+        endpoint(client, name),
+        reporter(name, consumer, options, client.keys()),
         number(handlers.add_queue(std::move(subscription.handler), reporter.counters(),
                                   {subscription.options.weight, options.concurrency})) {}
   ServedQueue(const ServedQueue&) = delete;

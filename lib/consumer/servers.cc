@@ -409,7 +409,7 @@ void WakeupListeners::add(ServedQueue& queue) {
   const bool is_cluster = queue.endpoint.is_cluster();
   if (connections_.empty() || is_cluster) {
     const bool is_only = !is_cluster || queues_.size() == 1;
-    connections_.emplace_back(queue.endpoint, options_.connection.command_timeout, is_only ? nullptr : &calls_);
+    connections_.emplace_back(queue.endpoint, queue.endpoint.command_timeout(), is_only ? nullptr : &calls_);
     connections_.back().enabled = connections_.size() <= kMostListeners;
   }
   connections_.back().queues.push_back(&queue);

@@ -18,6 +18,7 @@
 
 #include <delayqueue/client.h>
 #include <delayqueue/consumer.h>
+#include <delayqueue/durability.h>
 
 #include <atomic>
 #include <chrono>

@@ -146,8 +146,8 @@ class PauseReading {
 
 class Inspector::Impl {
  public:
-  Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
-      : partitions_(url, queue, options, LostCopies::leave) {}
+  Impl(const Client& client, const std::string& queue, const InspectorOptions& options)
+      : partitions_(client, queue, options, LostCopies::leave) {}
 
   Partitions& partitions() { return partitions_; }
   SharedConnection& home() { return partitions_.home(); }
@@ -299,8 +299,8 @@ std::optional<Event> Inspector::Impl::next_event(redis::Deadline deadline) {
   return std::nullopt;
 }
 
-Inspector::Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options)
-    : impl_("Inspector", std::make_unique<Impl>(url, queue, options)) {}
+Inspector::Inspector(const Client& client, const std::string& queue, const InspectorOptions& options)
+    : impl_("Inspector", std::make_unique<Impl>(client, queue, options)) {}
 Inspector::~Inspector() = default;
 Inspector::Inspector(Inspector&&) noexcept = default;
 Inspector& Inspector::operator=(Inspector&&) noexcept = default;

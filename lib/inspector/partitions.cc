@@ -10,9 +10,8 @@
 
 namespace delayqueue {
 
-Partitions::Partitions(const std::string& url, const std::string& queue, const InspectorOptions& options,
-                       LostCopies lost)
-    : home_(url, queue, options.connection, options.queue, {}, RegisterQueue::if_exists),
+Partitions::Partitions(const Client& client, const std::string& queue, const InspectorOptions& options, LostCopies lost)
+    : home_(client, queue, {}, RegisterQueue::if_exists),
       only_(options.partition),
       lost_(lost),
       layout_(queue, home_.endpoint().key_options(),

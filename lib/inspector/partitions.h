@@ -43,7 +43,7 @@ struct PartitionAnswer {
 class Partitions {
  public:
   // `lost`: whether this object updates copies of the layout that are behind. Throws std::invalid_argument.
-  Partitions(const std::string& url, const std::string& queue, const InspectorOptions& options, LostCopies lost);
+  Partitions(const Client& client, const std::string& queue, const InspectorOptions& options, LostCopies lost);
 
   SharedConnection& home() { return home_; }  // of partition 0
   SharedConnection& of(unsigned partition);   // the reference stays valid

@@ -95,8 +95,8 @@ unsigned top_for(const std::vector<MessageInfo>& messages, const std::vector<std
 
 class QueueAdmin::Impl {
  public:
-  Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
-      : partitions_(url, queue, options, LostCopies::restore) {}
+  Impl(const Client& client, const std::string& queue, const InspectorOptions& options)
+      : partitions_(client, queue, options, LostCopies::restore) {}
 
   Partitions& partitions() { return partitions_; }
   SharedConnection& home() { return partitions_.home(); }
@@ -200,8 +200,8 @@ void QueueAdmin::Impl::copy_pause(unsigned from, unsigned end) {
   copy_pause(partitions, pause);
 }
 
-QueueAdmin::QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options)
-    : impl_("QueueAdmin", std::make_unique<Impl>(url, queue, options)) {}
+QueueAdmin::QueueAdmin(const Client& client, const std::string& queue, const InspectorOptions& options)
+    : impl_("QueueAdmin", std::make_unique<Impl>(client, queue, options)) {}
 QueueAdmin::~QueueAdmin() = default;
 QueueAdmin::QueueAdmin(QueueAdmin&&) noexcept = default;
 QueueAdmin& QueueAdmin::operator=(QueueAdmin&&) noexcept = default;

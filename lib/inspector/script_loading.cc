@@ -17,8 +17,8 @@ using redis::Pipeline;
 using redis::Script;
 
 template <class Call>
-std::vector<ServerScripts> for_each_server(const std::string& url, const ClientOptions& options, Call call) {
-  Endpoint endpoint = Endpoint::of_servers(url, options);
+std::vector<ServerScripts> for_each_server(const Client& client, Call call) {
+  Endpoint endpoint = Endpoint::of_servers(client);
   std::vector<ServerScripts> all;
   for (const redis::Address& server : endpoint.servers()) {
     ServerScripts& one = all.emplace_back();
@@ -34,8 +34,8 @@ std::vector<ServerScripts> for_each_server(const std::string& url, const ClientO
 
 }  // namespace
 
-std::vector<ServerScripts> find_scripts(const std::string& url, const ClientOptions& options) {
-  return for_each_server(url, options, [](Connection& connection, ServerScripts& server) {
+std::vector<ServerScripts> find_scripts(const Client& client) {
+  return for_each_server(client, [](Connection& connection, ServerScripts& server) {
     Pipeline pipeline(connection);
     pipeline.command("SCRIPT").arg("EXISTS");
     for (const Script* script : store::scripts::all()) pipeline.arg(script->sha1);
@@ -48,8 +48,8 @@ std::vector<ServerScripts> find_scripts(const std::string& url, const ClientOpti
   });
 }
 
-std::vector<ServerScripts> load_scripts(const std::string& url, const ClientOptions& options) {
-  return for_each_server(url, options, [](Connection& connection, ServerScripts& server) {
+std::vector<ServerScripts> load_scripts(const Client& client) {
+  return for_each_server(client, [](Connection& connection, ServerScripts& server) {
     for (const Script* script : store::scripts::all()) server.missing.emplace_back(script->name);
     Pipeline pipeline(connection);
     for (const Script* script : store::scripts::all()) pipeline.command("SCRIPT").arg("LOAD").arg(script->body);

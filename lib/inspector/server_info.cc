@@ -85,8 +85,8 @@ ServerInfo read_server_info(redis::Connection& connection) {
   return info;
 }
 
-std::vector<ServerInfo> server_info(const std::string& url, const ClientOptions& options) {
-  Endpoint endpoint = Endpoint::of_servers(url, options);
+std::vector<ServerInfo> server_info(const Client& client) {
+  Endpoint endpoint = Endpoint::of_servers(client);
   const std::vector<redis::Address> nodes = endpoint.masters();
   if (nodes.empty()) return {read_server_info(*endpoint.connect_to_master())};
   std::vector<ServerInfo> all;

@@ -22,10 +22,10 @@ std::string id_for(const SendOptions& options) { return options.id.empty() ? "" 
 
 class Producer::Impl {
  public:
-  Impl(const std::string& url, const std::string& queue, ProducerOptions options)
+  Impl(const Client& client, const std::string& queue, ProducerOptions options)
       : options_(std::move(options)),
-        reporter_(queue, options_),
-        router_(url, queue, options_, reporter_.failures()),
+        reporter_(queue, options_, client.keys()),
+        router_(client, queue, options_, reporter_.failures()),
         async_(router_, reporter_) {
     validate(options_);
     reporter_.sink().warn(router_.home().endpoint().warning());
@@ -158,8 +158,8 @@ Moved Producer::Impl::reschedule(const std::string& id, const store::Due& due) {
   return moved;
 }
 
-Producer::Producer(const std::string& url, const std::string& queue, ProducerOptions options)
-    : impl_("Producer", std::make_unique<Impl>(url, queue, std::move(options))) {}
+Producer::Producer(const Client& client, const std::string& queue, ProducerOptions options)
+    : impl_("Producer", std::make_unique<Impl>(client, queue, std::move(options))) {}
 Producer::~Producer() = default;
 Producer::Producer(Producer&&) noexcept = default;
 Producer& Producer::operator=(Producer&&) noexcept = default;

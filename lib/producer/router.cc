@@ -87,8 +87,8 @@ void PartitionTurns::begin() {
 
 // A partition: its connections, and the threads that send to it.
 struct Router::Partition {
-  Partition(const std::string& url, const std::string& queue, const ProducerOptions& options, LayoutKeeper& keeper)
-      : connection(url, queue, options.connection, options.queue, options.durability),
+  Partition(const Client& client, const std::string& queue, const ProducerOptions& options, LayoutKeeper& keeper)
+      : connection(client, queue, options.durability),
         copy(keeper, connection.endpoint(), 0),
         first(connection, options.busy_wait, answered, &copy),
         second_connection(connection, 0),
@@ -119,12 +119,12 @@ struct Router::Partition {
   GroupCommit second;
 };
 
-Router::Router(const std::string& url, const std::string& queue, const ProducerOptions& options,
+Router::Router(const Client& client, const std::string& queue, const ProducerOptions& options,
                FailureReporter& failures)
     : busy_wait_(options.busy_wait),
-      name_crc_(store::name_crc(queue, options.queue.prefix)),
-      has_one_partition_(options.queue.go.bodies_under_dp),
-      home_(std::make_unique<Partition>(url, queue, options, keeper_)),
+      name_crc_(store::name_crc(queue, client.keys().prefix)),
+      has_one_partition_(client.keys().go.bodies_under_dp),
+      home_(std::make_unique<Partition>(client, queue, options, keeper_)),
       keeper_(queue, home_->connection.endpoint().key_options(),
               [this](unsigned number, const auto& call) {
                 partition(number).connection.with_connection([&](redis::Connection& connection) { call(connection); });

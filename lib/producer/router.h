@@ -95,7 +95,7 @@ class PartitionTurns {
 class Router {
  public:
   // Does not connect. Throws std::invalid_argument.
-  Router(const std::string& url, const std::string& queue, const ProducerOptions& options, FailureReporter& failures);
+  Router(const Client& client, const std::string& queue, const ProducerOptions& options, FailureReporter& failures);
   ~Router();
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;

@@ -20,8 +20,8 @@ namespace delayqueue {
 
 class SendReporter {
  public:
-  SendReporter(const std::string& queue, const ProducerOptions& options)
-      : sink_({queue, ""}, options.logger, options.on_event, false), publishes_(options.report_events) {}
+  SendReporter(const std::string& queue, const ProducerOptions& options, const KeyOptions& keys)
+      : sink_({queue, ""}, options.logger, options.on_event, false), publishes_(keys.go.report_events) {}
 
   const EventSink& sink() const { return sink_; }
   FailureReporter& failures() { return failures_; }

@@ -1,15 +1,11 @@
 #include "queue/connection_pool.h"
 
 #include "embedded/folder_servers.h"
-#include "embedded/private_folder.h"
-#include "os/per_process.h"
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <iterator>
-#include <map>
-#include <string_view>
 #include <utility>
 
 namespace delayqueue {
@@ -22,16 +18,13 @@ using redis::Url;
 // The server of an embedded: URL. The first connection to a server that does not run starts it.
 class EmbeddedServer : public Topology {
  public:
-  EmbeddedServer(Url url, ClientOptions options) : url_(std::move(url)), options_(std::move(options)) {
-    // Resolved now, because the program may change its working directory later.
-    if (!url_.folder.empty()) folder_ = absolute_folder(url_.folder);
-  }
+  EmbeddedServer(Url url, ClientOptions options) : url_(std::move(url)), options_(std::move(options)) {}
 
   std::unique_ptr<Connection> connect(int /*slot*/) override { return dial(servers().front()); }
 
   std::vector<redis::Address> servers() override {
     redis::Address address;
-    address.path = embedded_socket(folder_);
+    address.path = embedded_socket(url_.folder);
     address.own_user = true;
     return {address};
   }
@@ -43,7 +36,6 @@ class EmbeddedServer : public Topology {
  private:
   const Url url_;
   const ClientOptions options_;
-  std::string folder_;
 };
 
 std::unique_ptr<Topology> make_topology(const Url& url, const ClientOptions& options) {
@@ -60,118 +52,10 @@ std::unique_ptr<Topology> make_topology(const Url& url, const ClientOptions& opt
   return redis::single_server(url, options);
 }
 
-// ---- The pools of the process ---------------------------------------------------------------------------------------
-
-// A text that is equal for equal URLs and options, and for no others. The structured bindings name all members of a
-// struct: a new member does not compile until it is part of the text.
-class PoolName {
- public:
-  PoolName(const Url& url, const ClientOptions& options) {
-    add(url);
-    add(options);
-  }
-
-  std::string text() && { return std::move(text_); }
-
- private:
-  void add(std::string_view word) {
-    add(static_cast<std::int64_t>(word.size()));
-    text_ += word;
-  }
-
-  void add(std::int64_t number) {
-    text_ += std::to_string(number);
-    text_ += ' ';
-  }
-
-  void add(const redis::Address& address) {
-    const auto& [host, port, path, tls, own_user] = address;
-    add(host);
-    add(port);
-    add(path);
-    add(tls);
-    add(own_user);
-  }
-
-  void add(const Url& url) {
-    const auto& [kind, addresses, master, folder, user, password, db] = url;
-    add(static_cast<int>(kind));
-    add(static_cast<std::int64_t>(addresses.size()));
-    for (const redis::Address& address : addresses) add(address);
-    add(master);
-    add(folder);
-    add(user);
-    add(password);
-    add(db);
-  }
-
-  void add(const TlsOptions& options) {
-    const auto& [ca_file, cert_file, key_file, server_name] = options;
-    add(ca_file);
-    add(cert_file);
-    add(key_file);
-    add(server_name);
-  }
-
-  void add(const SentinelOptions& options) {
-    const auto& [user, password, encrypted, tls, refuse_unpinned] = options;
-    add(user);
-    add(password);
-    add(encrypted ? static_cast<int>(*encrypted) : -1);
-    add(tls.has_value());
-    if (tls) add(*tls);
-    add(refuse_unpinned);
-  }
-
-  void add(const ClientOptions& options) {
-    const auto& [user, password, client_name, connect_timeout, command_timeout, tls, sentinel] = options;
-    add(user);
-    add(password);
-    add(client_name);
-    add(connect_timeout.count());
-    add(command_timeout.count());
-    add(tls);
-    add(sentinel);
-  }
-
-  std::string text_;
-};
-
-struct Registry {
-  std::mutex mutex;  // guards the map
-  std::map<std::string, std::weak_ptr<ConnectionPool>> pools;
-};
-
-PerProcess<Registry> registry_of_pools;
-
 }  // namespace
-
-std::shared_ptr<ConnectionPool> ConnectionPool::of_process(Url url, const ClientOptions& options) {
-  // The same relative folder is another one after the program has changed its working directory.
-  if (!url.folder.empty()) url.folder = absolute_folder(url.folder);
-  std::string name = PoolName(url, options).text();
-  Registry& registry = registry_of_pools.get();
-  const std::lock_guard lock(registry.mutex);
-  const auto found = registry.pools.find(name);
-  std::shared_ptr<ConnectionPool> pool = found == registry.pools.end() ? nullptr : found->second.lock();
-  if (pool != nullptr) return pool;
-  pool = std::make_shared<ConnectionPool>(url, options);
-  registry.pools[name] = pool;
-  pool->name_ = std::move(name);
-  return pool;
-}
 
 ConnectionPool::ConnectionPool(const Url& url, const ClientOptions& options, milliseconds idle_limit)
     : topology_(make_topology(url, options)), idle_limit_(idle_limit) {}
-
-ConnectionPool::~ConnectionPool() {
-  if (name_.empty()) return;
-  Registry& registry = registry_of_pools.get();
-  const std::lock_guard lock(registry.mutex);
-  const auto found = registry.pools.find(name_);
-  // Another thread may already have made the next pool with this name.
-  if (found != registry.pools.end() && found->second.expired()) registry.pools.erase(found);
-}
 
 ConnectionPool::Lent ConnectionPool::take(int slot) {
   for (;;) {

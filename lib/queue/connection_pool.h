@@ -1,5 +1,5 @@
-// ConnectionPool: the connections of this process to the same servers with the same options. Each is lent to one call
-// at a time.
+// ConnectionPool: connections to the same servers with the same options, of this process. Each is lent to one call at
+// a time.
 //
 // A call takes a connection that no other call uses, and opens one if there is none. So the objects that one thread
 // uses share one connection, and no call waits for a call of another object: neither for its round trip, nor for a
@@ -16,7 +16,6 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <string>
 
 namespace delayqueue {
 
@@ -55,15 +54,9 @@ class ConnectionPool {
 
   static constexpr milliseconds kIdleLimit{10'000};
 
-  // The pool of this process for this URL and these options. Its first user makes it, and its last user destroys it,
-  // which closes the connections. After a fork() the child process makes other ones. Throws as the constructors of
-  // topologies do.
-  static std::shared_ptr<ConnectionPool> of_process(redis::Url url, const ClientOptions& options);
-
-  // A pool that is not shared. A connection that no call has needed for `idle_limit` is closed when a call returns
-  // another one to the same server.
+  // The folder of the URL is absolute. A connection that no call has needed for `idle_limit` is closed when a call returns
+  // another one to the same server. Throws as the constructors of topologies do.
   ConnectionPool(const redis::Url& url, const ClientOptions& options, milliseconds idle_limit = kIdleLimit);
-  ~ConnectionPool();
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
@@ -86,7 +79,6 @@ class ConnectionPool {
 
   void give_back(std::unique_ptr<Entry> entry) noexcept;
 
-  std::string name_{};  // in the registry of the process; empty: not shared
   const std::unique_ptr<redis::Topology> topology_;
   const milliseconds idle_limit_;
   std::mutex mutex_;                         // guards idle_

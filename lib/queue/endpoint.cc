@@ -1,5 +1,6 @@
 #include "queue/endpoint.h"
 
+#include "queue/client.h"
 #include "queue/option_checks.h"
 #include "redis/escaped.h"
 #include "redis/pipeline.h"
@@ -7,52 +8,15 @@
 #include <delayqueue/error.h>
 #include <delayqueue/version.h>
 
-#include <sys/un.h>
-
 #include <stdexcept>
 
 namespace delayqueue {
 namespace {
 
 using redis::Connection;
-using redis::Url;
 
-store::KeyScheme key_options_of(const KeyOptions& options, bool hash_tag) {
-  return {options.prefix, hash_tag, options.go.bodies_under_dp};
-}
-
-bool wants_hash_tag(const KeyOptions& options, const Url& url) {
-  return options.hash_tag == HashTag::on || (options.hash_tag == HashTag::automatic && url.kind == Url::Kind::cluster);
-}
-
-[[noreturn]] void reject_unused(const std::string& field, const Url& url, const std::string& why) {
-  throw std::invalid_argument(field + ": set, but " + url.text() + ' ' + why);
-}
-
-void check_sentinel(const Url& url, const SentinelOptions& sentinel) {
-  const bool fits = url.kind == Url::Kind::sentinel;
-  const std::string why = "uses no Sentinels; expected redis+sentinel:// or rediss+sentinel://";
-  if (!fits && !sentinel.user.empty()) reject_unused("connection.sentinel.user", url, why);
-  if (!fits && !sentinel.password.empty()) reject_unused("connection.sentinel.password", url, why);
-  if (!fits && sentinel.encrypted) reject_unused("connection.sentinel.encrypted", url, why);
-  if (!fits && sentinel.tls) reject_unused("connection.sentinel.tls", url, why);
-  if (sentinel.tls && !sentinel.encrypted.value_or(url.addresses.front().tls)) {
-    reject_unused("connection.sentinel.tls", url,
-                  "has Sentinels without encryption; expected rediss+sentinel:// or sentinel.encrypted");
-  }
-}
-
-// A connection to a Sentinel that is not encrypted may lead to an attacker. The server that this Sentinel names
-// receives the password if its certificate is valid.
-std::string risk_of_forged_sentinels(const Url& url, const ClientOptions& options) {
-  const bool plain =
-      url.kind == Url::Kind::sentinel && url.addresses.front().tls && !options.sentinel.encrypted.value_or(true);
-  const bool pinned = !options.tls.ca_file.empty() || !options.tls.server_name.empty();
-  if (!plain || pinned) return {};
-  return "the connections to the Sentinels of " + url.text() +
-         " are not encrypted: a forged Sentinel can name any server with a valid certificate, and that server receives "
-         "the password; set connection.tls.ca_file or connection.tls.server_name, or encrypt the connections to the "
-         "Sentinels";
+store::KeyScheme key_scheme_of(const KeyOptions& keys, bool hash_tag) {
+  return {keys.prefix, hash_tag, keys.go.bodies_under_dp};
 }
 
 // Whether EXISTS returned true. A user without permission for the key cannot have created the queue, so false.
@@ -64,66 +28,34 @@ bool exists(const redis::Pipeline& pipeline, std::size_t request) {
   }
 }
 
-// Parses the URL and checks the options, before the constructor creates anything from them.
-Url validated(const std::string& url, const std::string& queue, const ClientOptions& connection,
-              const KeyOptions& options, RegisterQueue registers) {
-  validate(queue, connection, options);
-  if (registers == RegisterQueue::yes) check_new_queue(queue, options.prefix);
-  Url parsed = redis::parse_url(url);
-  const bool tls = !parsed.addresses.empty() && parsed.addresses.front().tls;
-  const TlsOptions& wanted = connection.tls;
-  if (!tls && !(wanted.ca_file + wanted.cert_file + wanted.key_file + wanted.server_name).empty()) {
-    reject_unused("connection.tls", parsed, "is not encrypted; expected rediss://");
-  }
-  check_sentinel(parsed, connection.sentinel);
-  constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
-  for (const redis::Address& address : parsed.addresses) {
-    if (!address.host.empty() || address.path.size() <= kLongest) continue;
-    throw std::invalid_argument("url: " + parsed.text() + ": the path of a unix socket has at most " +
-                                std::to_string(kLongest) + " bytes, this one " + std::to_string(address.path.size()));
-  }
-  const std::string risk = risk_of_forged_sentinels(parsed, connection);
-  if (connection.sentinel.refuse_unpinned && !risk.empty()) {
-    throw std::invalid_argument("connection.sentinel.refuse_unpinned: set, but " + risk);
-  }
-  if (parsed.kind == Url::Kind::cluster) {
-    if (options.hash_tag == HashTag::off) {
-      throw std::invalid_argument(
-          "queue.hash_tag: off, but a Cluster needs all keys of a queue in one slot; leave it automatic");
-    }
-    KeyOptions tagged = options;
-    tagged.hash_tag = HashTag::on;
-    validate(queue, connection, tagged);
-  }
-  return parsed;
-}
-
 }  // namespace
 
-Endpoint::Endpoint(const std::string& url, const std::string& queue, const ClientOptions& connection,
-                   const KeyOptions& options, RegisterQueue registers, SharePool shares)
-    : Endpoint(validated(url, queue, connection, options, registers), queue, connection, options, registers, shares) {}
-
-Endpoint::Endpoint(const Url& url, const std::string& queue, const ClientOptions& connection, const KeyOptions& options,
-                   RegisterQueue registers, SharePool shares)
-    : queue_(queue),
-      key_options_(key_options_of(options, wants_hash_tag(options, url))),
-      where_(url.text()),
-      warning_(risk_of_forged_sentinels(url, connection)),
+Endpoint::Endpoint(const Client& client, const std::string& queue, RegisterQueue registers, SharePool shares)
+    : queue_(checked_name(client, queue, registers)),
+      key_options_(key_scheme_of(client.keys(), has_hash_tag(client.keys(), client.impl_->is_cluster()))),
+      where_(client.impl_->where()),
+      warning_(client.impl_->warning()),
+      command_timeout_(client.impl_->options().command_timeout),
       keys_(store::make_keys(queue, key_options_)),
-      other_keys_(store::make_keys(queue, key_options_of(options, !wants_hash_tag(options, url)))),
+      other_keys_(store::make_keys(queue, key_scheme_of(client.keys(), !key_options_.hash_tag))),
       home_base_(keys_.base),
       registers_(registers),
-      is_cluster_(url.kind == Url::Kind::cluster),
+      is_cluster_(client.impl_->is_cluster()),
       check_hash_tag_conflict_(!is_cluster_),
       slot_(redis::slot_of(keys_.pending)),
-      pool_(shares == SharePool::yes ? ConnectionPool::of_process(url, connection)
-                                     : std::make_shared<ConnectionPool>(url, connection)) {}
+      pool_(shares == SharePool::yes ? client.impl_->shared_pool() : client.impl_->new_pool()) {}
+
+const std::string& Endpoint::checked_name(const Client& client, const std::string& queue, RegisterQueue registers) {
+  check_queue(queue, has_hash_tag(client.keys(), client.impl_->is_cluster()));
+  if (registers == RegisterQueue::yes) check_new_queue(queue, client.keys().prefix);
+  return queue;
+}
 
 Endpoint::Endpoint(const Endpoint& home, unsigned partition)
     : queue_(home.queue_),
       key_options_(home.key_options_),
       where_(home.where_),
+      command_timeout_(home.command_timeout_),
       keys_(store::make_keys(queue_, key_options_, partition)),
       home_base_(home.home_base_),
       registers_(RegisterQueue::no),
@@ -172,7 +104,7 @@ bool Endpoint::read_verification(const redis::Pipeline& pipeline, const Verifica
   }
   for (std::size_t i = verification.other; i < verification.own; ++i) {
     if (!exists(pipeline, i)) continue;
-    throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other_keys_.base +
+    throw std::invalid_argument("keys.hash_tag: this queue would be " + keys_.base + ", but " + other_keys_.base +
                                 " exists at " + where_ + "; set the same hash_tag in all programs that use the queue");
   }
   there_ = there_ || registers_ == RegisterQueue::yes;

@@ -22,24 +22,22 @@ namespace delayqueue {
 // partitions other than 0.
 enum class RegisterQueue { yes, if_exists, no };
 
-// Whether the connections are those of the process for the same URL and options, or the Endpoint's own.
+// Whether the connections are those of the Client, or the Endpoint's own.
 enum class SharePool { no, yes };
 
 // Any number of threads may use one Endpoint.
 class Endpoint {
  public:
   // Does not connect. Throws std::invalid_argument.
-  Endpoint(const std::string& url, const std::string& queue, const ClientOptions& connection, const KeyOptions& options,
-           RegisterQueue registers = RegisterQueue::yes, SharePool shares = SharePool::no);
+  Endpoint(const Client& client, const std::string& queue, RegisterQueue registers = RegisterQueue::yes,
+           SharePool shares = SharePool::no);
 
   // Another partition of the queue of `home`, with the same pool. It is not added to the set of known queues, which has
   // partition 0 only. Throws std::invalid_argument if the queue can have no such partition.
   Endpoint(const Endpoint& home, unsigned partition);
 
   // For calls that concern servers, not a queue: masters(), servers(), dial() and connect_to_master().
-  static Endpoint of_servers(const std::string& url, const ClientOptions& connection) {
-    return {url, "any", connection, {}, RegisterQueue::if_exists};
-  }
+  static Endpoint of_servers(const Client& client) { return {client, "any", RegisterQueue::if_exists}; }
 
   const std::string& queue() const { return queue_; }
   const store::KeyScheme& key_options() const { return key_options_; }
@@ -49,6 +47,8 @@ class Endpoint {
 
   // A warning if these options are unsafe, for the logger; empty: none.
   const std::string& warning() const { return warning_; }
+
+  milliseconds command_timeout() const { return command_timeout_; }
 
   // Returns a new connection on which the queue is verified. It must not outlive the Endpoint.
   std::unique_ptr<redis::Connection> connect();
@@ -115,13 +115,14 @@ class Endpoint {
   void add_registration(redis::Pipeline& pipeline);
 
  private:
-  Endpoint(const redis::Url& url, const std::string& queue, const ClientOptions& connection, const KeyOptions& options,
-           RegisterQueue registers, SharePool shares);
+  // Throws std::invalid_argument if no queue of the Client can have the name.
+  static const std::string& checked_name(const Client& client, const std::string& queue, RegisterQueue registers);
 
   const std::string queue_;
   const store::KeyScheme key_options_;
   const std::string where_;
   const std::string warning_;
+  const milliseconds command_timeout_;
   const store::Keys keys_;
   const store::Keys other_keys_;  // the keys with the other hash tag form: with or without it
   const std::string home_base_;   // of partition 0

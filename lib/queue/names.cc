@@ -1,6 +1,7 @@
 // The names of the public enumerations. A value that a caller has made from another number is "?".
 #include <delayqueue/client.h>
 #include <delayqueue/delivery.h>
+#include <delayqueue/durability.h>
 #include <delayqueue/events.h>
 #include <delayqueue/message.h>
 #include <delayqueue/outcomes.h>

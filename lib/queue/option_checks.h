@@ -22,8 +22,12 @@ inline constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};
 // The most that run handlers of one consumer.
 inline constexpr std::size_t kMostThreads = 10'000;
 
-void validate(const std::string& queue, const ClientOptions& connection, const KeyOptions& options);
+void validate(const ClientOptions& options);
+void validate(const KeyOptions& keys, bool hash_tag);
 void validate(const ProducerOptions& options);
+
+// Checks the name of any queue; `hash_tag`: its keys have one.
+void check_queue(const std::string& queue, bool hash_tag);
 
 // Checks the name of a queue that the caller may create. Inspector and QueueAdmin accept any name that is there: so a
 // queue of an earlier version, or of another program, can be read, emptied and forgotten.

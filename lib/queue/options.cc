@@ -1,4 +1,5 @@
 #include <delayqueue/client.h>
+#include <delayqueue/durability.h>
 
 #include "queue/option_checks.h"
 #include "queue/utf8.h"
@@ -72,22 +73,26 @@ void check_at_least(const char* field, milliseconds value, milliseconds least) {
   if (value > kLongest) wrong(field, text(value), "at most a hundred years");
 }
 
-void validate(const std::string& queue, const ClientOptions& connection, const KeyOptions& options) {
-  check_name("queue", queue, options.hash_tag == HashTag::on);
+void check_queue(const std::string& queue, bool hash_tag) {
+  check_name("queue", queue, hash_tag);
   if (store::is_partition_name(queue)) {
     wrong("queue", '"' + queue + '"', "a name that does not end in #<number>.<number>, as those of partitions do");
   }
-  check_name("queue.prefix", options.prefix, options.hash_tag == HashTag::on);
-  check_at_least("connection.connect_timeout", connection.connect_timeout, milliseconds(1));
-  check_at_least("connection.command_timeout", connection.command_timeout, milliseconds(1));
-  for (const char c : connection.client_name) {
-    if (c <= ' ' || c > '~') wrong("connection.client_name", '"' + connection.client_name + '"', "no spaces");
+}
+
+void validate(const KeyOptions& keys, bool hash_tag) { check_name("keys.prefix", keys.prefix, hash_tag); }
+
+void validate(const ClientOptions& options) {
+  check_at_least("connect_timeout", options.connect_timeout, milliseconds(1));
+  check_at_least("command_timeout", options.command_timeout, milliseconds(1));
+  for (const char c : options.client_name) {
+    if (c <= ' ' || c > '~') wrong("client_name", '"' + options.client_name + '"', "no spaces");
   }
 }
 
 void check_new_queue(const std::string& queue, const std::string& prefix) {
   check_new_name("queue", queue);
-  check_new_name("queue.prefix", prefix);
+  check_new_name("keys.prefix", prefix);
 }
 
 void validate(const ProducerOptions& options) {

@@ -1,5 +1,5 @@
 // The connection of one object to its queue, or to a partition of it, which its threads share: one thread uses it at a
-// time, in the order of their calls. It comes from the pool of the process, so that objects share it while they do not
+// time, in the order of their calls. It comes from the pool of the Client, so that objects share it while they do not
 // call at the same time.
 #pragma once
 
@@ -24,11 +24,10 @@ namespace delayqueue {
 
 class SharedConnection {
  public:
-  SharedConnection(const std::string& url, const std::string& queue, const ClientOptions& connection,
-                   const KeyOptions& options, const Durability& durability = {},
+  SharedConnection(const Client& client, const std::string& queue, const Durability& durability = {},
                    RegisterQueue registers = RegisterQueue::yes)
-      : endpoint_(url, queue, connection, options, registers, SharePool::yes),
-        moves_(endpoint_.keys(), {true, options.go.remove_from_lists ? kMaxSearchedList : 0}),
+      : endpoint_(client, queue, registers, SharePool::yes),
+        moves_(endpoint_.keys(), {true, client.keys().go.remove_from_lists ? kMaxSearchedList : 0}),
         write_concern_(durability) {}
 
   // To a partition of the queue of `home`.

@@ -3,7 +3,7 @@
 
 #include "redis/pipeline.h"
 
-#include <delayqueue/client.h>
+#include <delayqueue/durability.h>
 
 #include <optional>
 #include <string>

@@ -44,7 +44,7 @@ struct Advice {
 constexpr const char* kIsCluster = "the server is a node of a Cluster; write redis+cluster:// in the URL";
 
 constexpr Advice kAdvice[] = {
-    {"NOAUTH", "give a password in the URL or in connection.password"},
+    {"NOAUTH", "give a password in the URL or in ClientOptions::password"},
     {"WRONGPASS", "check the user and password"},
     {"NOPERM", "grant this right to the user, see \"The smallest ACL rule\" in docs/operations.md"},
     {"OOM", "raise maxmemory, or free memory"},
@@ -60,7 +60,7 @@ constexpr Advice kAdvice[] = {
     {"MOVED", kIsCluster},
     {"ASK ", kIsCluster},
     {"CROSSSLOT",
-     "the server is a node of a Cluster: write redis+cluster:// in the URL; or it is a proxy: set queue.hash_tag to "
+     "the server is a node of a Cluster: write redis+cluster:// in the URL; or it is a proxy: set keys.hash_tag to "
      "on"},
     {"ERR This instance has cluster support disabled", "write redis:// in the URL"},
 };

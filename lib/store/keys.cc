@@ -60,7 +60,7 @@ Keys make_keys(const std::string& queue, const KeyScheme& options, unsigned part
   }
   if (partition > 0 && options.bodies_under_dp) {
     throw std::invalid_argument(
-        "queue.go.bodies_under_dp: set, but such a queue has one partition, which Go workers serve");
+        "keys.go.bodies_under_dp: set, but such a queue has one partition, which Go workers serve");
   }
   Keys keys;
   keys.base = partition == 0 ? base_of(options.prefix, queue, options.hash_tag)

@@ -3,10 +3,9 @@
 namespace bench {
 namespace {
 
-delayqueue::ConsumerOptions options_with(std::size_t concurrency, const delayqueue::ClientOptions& connection) {
+delayqueue::ConsumerOptions options_with(std::size_t concurrency) {
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
-  options.connection = connection;
   return options;
 }
 
@@ -17,7 +16,7 @@ Drain::Drain(const std::string& url, const std::vector<std::string>& queues, std
     : marks_(std::move(marks)),
       handler_time_(handler_time),
       times_(marks_.size()),
-      consumer_(url, subscriptions(queues), options_with(concurrency, connection)) {
+      consumer_({url, connection}, subscriptions(queues), options_with(concurrency)) {
   consumer_.start();
 }
 

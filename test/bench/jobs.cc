@@ -23,9 +23,7 @@ void await(const std::function<bool()>& condition) {
 }
 
 double send_backlog(const Target& target, std::size_t messages, const std::string& body, Due due) {
-  ProducerOptions options;
-  options.connection = target.connection;
-  Producer producer(target.url, kQueue, options);
+  Producer producer({target.url, target.connection}, kQueue);
   static_cast<void>(producer.cancel(kNoMessage));  // opens the connection
   SendOptions when;
   if (due == Due::scheduled) when.delay = kLater;

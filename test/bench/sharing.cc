@@ -29,9 +29,9 @@ void measure(Bench& bench, std::size_t threads, bool shared) {
   bench.server.flush();
   std::vector<Producer> producers;
   for (std::size_t i = 0; i < threads; ++i) {
-    ProducerOptions options;
-    options.connection.client_name = shared ? "bench" : "bench-" + std::to_string(i);
-    producers.emplace_back(bench.server.url(), kQueue + std::to_string(i), options);
+    ClientOptions options;
+    options.client_name = shared ? "bench" : "bench-" + std::to_string(i);
+    producers.emplace_back(Client(bench.server.url(), options), kQueue + std::to_string(i));
     producers.back().send(payload());  // connects, and loads the scripts
   }
   std::vector<std::vector<double>> took(threads);

@@ -44,6 +44,23 @@ void constructors(const std::string& name, const char* data, std::string_view vi
 #endif
 }
 
+void clients(const char* text, const std::string& url, const dq::ClientOptions& options) {
+  dq::Client client_1(text), client_2(url), client_3 = "redis://a", client_4 = url, client_5(url, options);
+  client_1 = client_2.with_keys({});
+  client_1 = "redis://b";
+  dq::Producer producer_1(client_1, "orders"), producer_2({url, options}, "orders"), producer_3({text}, "orders");
+  dq::Inspector inspector_1(client_1, "orders"), inspector_2({text, options}, "orders", {});
+  dq::QueueAdmin admin_1(client_1.with_keys(client_1.keys()), "orders");
+  dq::Consumer consumer_1({url, options}, "orders", kHandler), consumer_2({url, options}, {{"orders", kHandler}});
+  (void)dq::server_info("redis://a");
+  (void)dq::load_scripts({url, options});
+#if __cplusplus >= 202002L
+  dq::Client client_6(url, {.user = "ann", .keys = {.prefix = "shop"}});
+  dq::Producer producer_4({url, {.password = "pw"}}, "orders", {.retries = 0});
+  client_1 = client_6.with_keys({.prefix = "tenant7"});
+#endif
+}
+
 void handlers(const dq::Handler& handler, const dq::DeliveryHandler& settles_later, Counts& counts) {
   dq::Consumer consumer_1(kUrl, "orders", function), consumer_2(kUrl, "orders", later);
   dq::Consumer consumer_3(kUrl, "orders", handler), consumer_4(kUrl, "orders", settles_later);

@@ -23,17 +23,17 @@ void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& ad
   dq::Consumer consumer_2(kUrl, {"orders", "mails", "sms"}, kHandler);               // refused: deleted
   dq::Consumer consumer_3(kUrl, {"orders", "mails"}, kHandler, {});                  // refused: deleted
   dq::Consumer consumer_4(kUrl, {"orders", "mails"}, [](dq::Delivery) {});           // refused: deleted
-  dq::Consumer consumer_5({"redis://a", "redis://b"}, "orders", kHandler);           // refused: deleted
-  dq::Consumer consumer_6({"redis://a", "redis://b"}, {{"orders", kHandler}});       // refused: deleted
+  dq::Consumer consumer_5({"redis://a", "redis://b"}, "orders", kHandler);           // refused
+  dq::Consumer consumer_6({"redis://a", "redis://b"}, {{"orders", kHandler}});       // refused
   dq::Consumer consumer_7(kUrl, queues, kHandler);                                   // refused: deleted
   dq::Consumer consumer_8(kUrl, {first, second}, kHandler);                          // refused: deleted
   dq::Consumer consumer_9(kUrl, {{{"orders", "mails"}, kHandler}});                  // refused
   dq::Producer producer_1(kUrl, {"orders", "mails"});                                // refused: deleted
-  dq::Producer producer_2({"redis://a", "redis://b"}, "orders");                     // refused: deleted
+  dq::Producer producer_2({"redis://a", "redis://b"}, "orders");                     // refused
   dq::Inspector inspector_1(kUrl, {"orders", "mails"});                              // refused: deleted
-  dq::Inspector inspector_2({"redis://a", "redis://b"}, "orders");                   // refused: deleted
+  dq::Inspector inspector_2({"redis://a", "redis://b"}, "orders");                   // refused
   dq::QueueAdmin admin_1(kUrl, {"orders", "mails"});                                 // refused: deleted
-  dq::QueueAdmin admin_2({"redis://a", "redis://b"}, "orders");                      // refused: deleted
+  dq::QueueAdmin admin_2({"redis://a", "redis://b"}, "orders");                      // refused
   const dq::Subscription subscription_1{{"orders", "mails"}, kHandler};              // refused
   const std::vector<dq::Subscription> several{{{"orders", "mails"}, kHandler, {}}};  // refused
   producer.send({"a", "b"});                                                         // refused: deleted
@@ -48,6 +48,17 @@ void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& ad
   dq::Headers headers;
   headers.set({"a", "b"}, "c");  // refused
   headers.set("a", {"b", "c"});  // refused
+}
+
+void clients() {
+  const dq::Client client_1(nullptr);                          // refused: deleted
+  const dq::Client client_2(0);                                // refused
+  const dq::Client client_3({"redis://a", "redis://b"});       // refused: deleted
+  dq::Producer producer_1(nullptr, "orders");                  // refused: deleted
+  dq::Producer producer_2(0, "orders");                        // refused
+  dq::Producer producer_3({{"redis://a", "redis://b"}}, "q");  // refused: deleted
+  const dq::Client client_4 = {"redis://a", "redis://b"};      // refused
+  (void)dq::server_info({"redis://a", "redis://b"});           // refused
 }
 
 struct Address {};

@@ -33,8 +33,8 @@ class Sender {
         partitions_(arguments.number("partitions") == 1),
         headers_(arguments.number("headers") == 1),
         pause_us_(1e6 / static_cast<double>(arguments.number("rate"))),
-        producer_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)),
-        other_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)) {}
+        producer_(client_of(arguments), arguments.text("queue"), options_of(arguments, journal)),
+        other_(client_of(arguments), arguments.text("queue"), options_of(arguments, journal)) {}
 
   void run() {
     while (stopping == 0) {
@@ -51,11 +51,7 @@ class Sender {
  private:
   static delayqueue::ProducerOptions options_of(const Arguments& arguments, const Journal& journal) {
     delayqueue::ProducerOptions options;
-    options.queue.go.remove_from_lists = arguments.number("mixed") == 1;
-    options.queue.go.bodies_under_dp = arguments.number("old") == 1;  // the same keys, but no partitions
     if (arguments.number("replicas") > 0) options.durability = delayqueue::Durability::replicas(1);
-    options.connection.client_name = arguments.text("name");
-    options.connection.command_timeout = milliseconds(arguments.number("timeout"));
     options.logger = [&journal](const delayqueue::LogEntry& entry) {
       journal.line("log " + std::to_string(static_cast<int>(entry.severity)) + ' ' + entry.line);
     };

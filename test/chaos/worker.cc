@@ -132,11 +132,7 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
   options.lease = milliseconds(arguments.number("lease"));
   options.processing_timeout = 4s;
   options.backoff = delayqueue::Backoff::fixed(50ms);
-  options.queue.go.remove_from_lists = arguments.number("mixed") == 1;
-  options.queue.go.bodies_under_dp = arguments.number("old") == 1;  // the same keys, but no partitions
   if (arguments.number("replicas") > 0) options.durability = delayqueue::Durability::replicas(1, options.lease / 3);
-  options.connection.client_name = arguments.text("name");
-  options.connection.command_timeout = milliseconds(arguments.number("timeout"));
   options.logger = [&journal](const delayqueue::LogEntry& entry) {
     journal.line("log " + std::to_string(static_cast<int>(entry.severity)) + ' ' + entry.line);
   };
@@ -152,7 +148,7 @@ std::unique_ptr<delayqueue::Consumer> started(const Arguments& arguments, const 
     return handle(delivery, task, message.attempt());
   };
   for (;;) {
-    auto consumer = std::make_unique<delayqueue::Consumer>(arguments.text("url"), arguments.text("queue"), handler,
+    auto consumer = std::make_unique<delayqueue::Consumer>(client_of(arguments), arguments.text("queue"), handler,
                                                            options_of(arguments, journal));
     try {
       consumer->start();
@@ -165,6 +161,15 @@ std::unique_ptr<delayqueue::Consumer> started(const Arguments& arguments, const 
 }
 
 }  // namespace
+
+delayqueue::Client client_of(const Arguments& arguments) {
+  delayqueue::ClientOptions options;
+  options.client_name = arguments.text("name");
+  options.command_timeout = milliseconds(arguments.number("timeout"));
+  options.keys.go.remove_from_lists = arguments.number("mixed") == 1;
+  options.keys.go.bodies_under_dp = arguments.number("old") == 1;  // the same keys, but no partitions
+  return {arguments.text("url"), options};
+}
 
 int work(const Arguments& arguments) {
   sigset_t stop_signals;

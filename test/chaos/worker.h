@@ -1,6 +1,8 @@
 // The processes of a run. Each runs this program with "key=value" arguments; see crew.cc.
 #pragma once
 
+#include <delayqueue/client.h>
+
 #include "chaos/journal.h"
 
 namespace chaos {
@@ -8,6 +10,9 @@ namespace chaos {
 inline constexpr int kUncleanStop = 3;  // exit code: stop() was false
 
 // With old=1 a process stands for a version before partitions: it knows partition 0 only.
+
+// How a producer or worker with these arguments connects.
+delayqueue::Client client_of(const Arguments& arguments);
 
 // A worker: handles messages until SIGTERM. Writes for every delivery <n> of message <id>:
 //   begin <id> <n> <token> <attempt> <held 0|1>

@@ -41,8 +41,8 @@ TEST_CASE("background calls: a few run at a time, and one that has ended makes w
 
 TEST_CASE("background calls: after its end a listener wakes no consumer, which may be destroyed then") {
   const int fd = test::listen_on_loopback();  // it accepts connections, and never answers
-  Endpoint endpoint("redis://127.0.0.1:" + std::to_string(test::port_of(fd)), "orders",
-                    with(&ClientOptions::connect_timeout, 1s), {});
+  Endpoint endpoint(
+      {"redis://127.0.0.1:" + std::to_string(test::port_of(fd)), with(&ClientOptions::connect_timeout, 1s)}, "orders");
   std::atomic<int> woken{0};
   BackgroundCalls calls;
   calls.wake = [&] { ++woken; };

@@ -299,9 +299,9 @@ TEST_CASE("deliver: consumers share a queue, and each message goes to one of the
 
 TEST_CASE("deliver: a consumer gets no messages of another queue or of another prefix") {
   Queue one, two;
-  ProducerOptions options;
-  options.queue.prefix = "mine";
-  Producer other(one.url, one.name, options);
+  ClientOptions options;
+  options.keys.prefix = "mine";
+  Producer other({one.url, options}, one.name);
   one.send("one");
   two.send("two");
   other.send("other");
@@ -312,10 +312,8 @@ TEST_CASE("deliver: a consumer gets no messages of another queue or of another p
   CHECK(consumer->stop());
   CHECK(ledger.payloads() == std::vector<std::string>{"one"});
   CHECK(two.inspector.counts().ready == 1);
-  ConsumerOptions mine = quick();
-  mine.queue.prefix = "mine";
   Ledger others;
-  const auto its = one.consumer(others.watch(), mine);
+  const auto its = one.consumer(others.watch(), quick(), options);
   its->start();
   CHECK(others.settles(1));
   CHECK(others.payloads() == std::vector<std::string>{"other"});

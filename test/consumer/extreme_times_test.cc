@@ -19,13 +19,14 @@ TEST_CASE("extreme times: a consumer with the longest durations delivers, wakes,
   PrivateServer own;
   test::Redis client(own.socket());
   for (const milliseconds longest : {kLongest, milliseconds(30LL * 365 * 24 * 3'600'000)}) {
+    ClientOptions client_options;
     ConsumerOptions options;
     options.logger = no_log();
     options.concurrency = 2;
     options.lease = options.poll_interval = options.processing_timeout = longest;
     options.dead_retention = options.reconnect_grace = longest;
     options.backoff = Backoff::exponential(longest, longest);
-    options.connection.connect_timeout = options.connection.command_timeout = longest;
+    client_options.connect_timeout = client_options.command_timeout = longest;
     std::atomic<int> handled{0};
     const auto handler = [&](const Message& message) {
       ++handled;
@@ -34,9 +35,9 @@ TEST_CASE("extreme times: a consumer with the longest durations delivers, wakes,
       return ack();
     };
     const std::string queue = "q" + std::to_string(longest.count());
-    Consumer consumer(own.url(), queue, handler, options);
+    Consumer consumer({own.url(), client_options}, queue, handler, options);
     consumer.start();
-    Producer producer(own.url(), queue, with(&ProducerOptions::connection, options.connection));
+    Producer producer({own.url(), client_options}, queue);
     REQUIRE(test::eventually([&] { return consumer.stats().connected; }));
     producer.send("now");
     SendOptions later;
@@ -109,11 +110,7 @@ TEST_CASE("extreme times: durations that are no such times are refused, and the 
     refuses("reconnect_grace", [&] { consumer_with(&ConsumerOptions::reconnect_grace); });
     refuses("durability.timeout",
             [&] { Producer(queue.url, "q", with(&ProducerOptions::durability, Durability::disk(wrong))); });
-    refuses("connection.connect_timeout", [&] {
-      ProducerOptions options;
-      options.connection.connect_timeout = wrong;
-      Producer(queue.url, "q", options);
-    });
+    refuses("connect_timeout", [&] { Client(queue.url, with(&ClientOptions::connect_timeout, wrong)); });
     auto options = with(&SendOptions::ttl, wrong);
     refuses("ttl", [&] { queue.producer.send("x", options); });
     options = {};

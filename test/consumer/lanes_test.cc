@@ -570,14 +570,12 @@ TEST_CASE("lanes: NOPERM on a partition above 0 is that partition unavailable an
   std::mutex mutex;
   std::vector<std::string> lines;
   ConsumerOptions options = quick();
-  options.connection.user = "home-only";
-  options.connection.password = "secret";
   options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
     if (entry.severity == Severity::warning) lines.push_back(entry.line);
   };
   Ledger ledger;
-  const auto consumer = queue.consumer(ledger.watch(), options);
+  const auto consumer = queue.consumer(ledger.watch(), options, test::logged_in_as("home-only", "secret"));
   consumer->start();
   sender.send_silently(1, "upper");
   sender.send_silently(0, "home");

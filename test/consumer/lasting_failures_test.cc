@@ -101,13 +101,12 @@ TEST_CASE("lasting failures: few lines in the log and few connections, with one 
     std::vector<test::ConsumerPtr> consumers;
     const auto options = [&](Lines& log) {
       ConsumerOptions all = quick(4);
-      all.connection.connect_timeout = all.connection.command_timeout = 500ms;
-      all.connection.user = "worker";
-      all.connection.password = "pw";
       all.logger = log.logger();
       return all;
     };
-    const std::string at = "unix://" + proxy.address();
+    ClientOptions client_options = test::logged_in_as("worker", "pw");
+    client_options.connect_timeout = client_options.command_timeout = 500ms;
+    const Client at("unix://" + proxy.address(), client_options);
     const Handler handler = [](const Message&) { return ack(); };
     consumers.emplace_back(new Consumer(at, queues[0].name, handler, options(lines[0])));
     consumers.emplace_back(new Consumer(
@@ -194,15 +193,16 @@ TEST_CASE("lasting failures: an outage that costs hundreds of leases is not a li
   Queue queue;
   Lines lines;
   test::Gate gate;
+  ClientOptions client_options;
   ConsumerOptions options = quick(100);
   options.lease = 500ms;
-  options.connection.command_timeout = 300ms;
+  client_options.command_timeout = 300ms;
   options.logger = lines.logger();
   const Handler waits = [&](const Message&) {
     gate.pass();
     return ack();
   };
-  const test::ConsumerPtr consumer(new Consumer(proxy.url(), queue.name, waits, options));
+  const test::ConsumerPtr consumer(new Consumer({proxy.url(), client_options}, queue.name, waits, options));
   consumer->start();
   queue.producer.send_batch(std::vector<std::string>(100, "x"));
   REQUIRE(eventually([&] { return queue.inspector.counts().unack == 100; }, kPatience));
@@ -244,9 +244,8 @@ TEST_CASE("lasting failures: events that cannot be published are one warning of 
   World world;
   Lines lines;
   ProducerOptions options;
-  options.report_events = true;
   options.logger = lines.logger();
-  Producer producer(world.url(), test::fresh_queue(), options);
+  Producer producer({world.url(), test::reporting_events()}, test::fresh_queue(), options);
   set_rules(world, {"resetchannels"});
   for (int i = 0; i < 20; ++i) producer.send("x");
   CHECK(lines.count(Severity::warning, "cannot publish an event") == 1);

@@ -14,8 +14,8 @@ namespace delayqueue {
 namespace {
 
 ConsumerPtr serve(std::vector<Subscription> queues, const ConsumerOptions& options,
-                  const std::string& url = test::server().url()) {
-  return ConsumerPtr(new Consumer(url, std::move(queues), options));
+                  const Client& client = test::server().url()) {
+  return ConsumerPtr(new Consumer(client, std::move(queues), options));
 }
 
 void fill(Queue& queue, std::size_t count, const std::string& payload) {
@@ -566,11 +566,11 @@ TEST_CASE("many queues: a hundred queues need one thread beside the workers, two
   Ledger ledger;
   std::vector<Subscription> subscriptions;
   for (const Queue& queue : queues) subscriptions.push_back({queue.name, ledger.watch()});
+  const Client client(test::server().url(), with(&ClientOptions::client_name, "hundred"));
   ConsumerOptions options = quick(2);
   options.poll_interval = 100ms;
-  options.connection.client_name = "hundred";
   const std::size_t threads = test::threads_of_this_process();
-  const auto consumer = serve(subscriptions, options);
+  const auto consumer = serve(subscriptions, options, client);
   consumer->start();
   for (Queue& queue : queues) queue.send("x");
   REQUIRE(ledger.settles(100));
@@ -759,9 +759,8 @@ TEST_CASE("many queues: after the connection was lost all queues go on, with one
   Ledger ledger;
   std::vector<Subscription> subscriptions;
   for (const Queue& queue : queues) subscriptions.push_back({queue.name, ledger.watch()});
-  ConsumerOptions options = quick(2);
-  options.connection.client_name = "lost";
-  const auto consumer = serve(subscriptions, options);
+  const auto consumer =
+      serve(subscriptions, quick(2), {test::server().url(), with(&ClientOptions::client_name, "lost")});
   consumer->start();
   for (Queue& queue : queues) queue.send("x");
   REQUIRE(ledger.settles(5));

@@ -55,11 +55,9 @@ TEST_CASE("no spin: a port that refuses connections") {
 
 TEST_CASE("no spin: a server that accepts connections and never answers") {
   const int fd = test::listen_on_loopback();
-  Consumer consumer("redis://127.0.0.1:" + std::to_string(test::port_of(fd)), "orders", acks, [] {
-    ConsumerOptions options = usual();
-    options.connection.connect_timeout = 500ms;
-    return options;
-  }());
+  const Client client("redis://127.0.0.1:" + std::to_string(test::port_of(fd)),
+                      with(&ClientOptions::connect_timeout, 500ms));
+  Consumer consumer(client, "orders", acks, usual());
   consumer.start();
   check_idle("black hole", consumer);
   CHECK(consumer.stop());
@@ -68,9 +66,7 @@ TEST_CASE("no spin: a server that accepts connections and never answers") {
 
 TEST_CASE("no spin: a server that freezes while a consumer runs") {
   World world;
-  ConsumerOptions options = usual();
-  options.connection.connect_timeout = options.connection.command_timeout = 500ms;
-  Consumer consumer(world.url(), "orders", acks, options);
+  Consumer consumer({world.url(), test::with_timeouts(500ms)}, "orders", acks, usual());
   consumer.start();
   REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
   ::kill(world.server.pid(), SIGSTOP);

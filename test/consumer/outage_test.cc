@@ -180,7 +180,6 @@ TEST_CASE("outage: stop returns false at its deadline if a settle is left, and t
 TEST_CASE("cut connections: a busy consumer loses no message") {
   Queue queue;
   ConsumerOptions options = quick(4);
-  options.connection.client_name = "c-" + queue.name;
   options.lease = 1s;  // redelivers soon what a lost take answer leased, with one retry less
   const std::vector<std::string> payloads = test::numbers(3000);
   queue.producer.send_batch(payloads, with(&SendOptions::retries, 20));
@@ -189,7 +188,7 @@ TEST_CASE("cut connections: a busy consumer loses no message") {
     std::this_thread::sleep_for(1ms);
     return ack();
   }),
-                                       options);
+                                       options, with(&ClientOptions::client_name, "c-" + queue.name));
   consumer->start();
   std::size_t cut = 0;
   for (std::size_t goal = 300; goal < 3000; goal += 300) {

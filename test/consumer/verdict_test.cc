@@ -356,14 +356,13 @@ TEST_CASE(
   const auto logged = [](const KeyOptions& of_producer, const KeyOptions& of_consumer, bool gone) {
     const std::string url = test::server().url();
     const std::string queue = test::fresh_queue();
-    const std::string id = Producer(url, queue, with(&ProducerOptions::queue, of_producer)).send("x").id;
+    const std::string id = Producer({url, with(&ClientOptions::keys, of_producer)}, queue).send("x").id;
     if (gone) test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + id});
     test::Lines lines;
     ConsumerOptions options = test::quick();
-    options.queue = of_consumer;
     options.logger = lines.logger();
     Consumer consumer(
-        url, queue, [](const Message&) { return ack(); }, options);
+        {url, with(&ClientOptions::keys, of_consumer)}, queue, [](const Message&) { return ack(); }, options);
     consumer.start();
     CHECK(eventually([&] { return consumer.stats().expired == 1; }, kPatience));
     CHECK(consumer.stop());
@@ -375,10 +374,10 @@ TEST_CASE(
   with_go.go.bodies_under_dp = true;
   const std::string mismatch = logged(with_go, tenant, false);
   CHECK(mismatch.find("warning: ") == 0);
-  CHECK(mismatch.find("producers use other queue options") != std::string::npos);
+  CHECK(mismatch.find("producers use other key options") != std::string::npos);
   const std::string ended = logged(plain, plain, true);
   CHECK(ended.find("info: ") == 0);
-  CHECK(ended.find("other queue options") == std::string::npos);
+  CHECK(ended.find("other key options") == std::string::npos);
   test::redis().cmd({"CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-lru"});
   CHECK(logged(plain, plain, true).find("their TTL has ended, or Redis evicted them") != std::string::npos);
   test::redis().cmd({"CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction"});

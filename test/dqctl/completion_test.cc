@@ -208,7 +208,7 @@ TEST_CASE("completion: the options before the cursor choose the server and the q
   test::empty_server();
   delayqueue::KeyOptions other;
   other.prefix = "other";
-  delayqueue::Producer producer(test::server().url(), "elsewhere", with(&delayqueue::ProducerOptions::queue, other));
+  delayqueue::Producer producer({test::server().url(), with(&delayqueue::ClientOptions::keys, other)}, "elsewhere");
   producer.send("x");
   test::send("here", {"x"});
   CHECK(offered({"stats", ""}) == Strings{"here"});

@@ -56,10 +56,10 @@ TEST_CASE("connect: dqctl logs in as an ACL user with a password") {
 
 TEST_CASE("connect: --prefix and --hash-tag choose the keys of the queue") {
   test::empty_server();
-  delayqueue::ProducerOptions options;
-  options.queue.prefix = "shop";
-  options.queue.hash_tag = delayqueue::HashTag::on;
-  delayqueue::Producer(test::server().url(), "q", options).send("x");
+  delayqueue::ClientOptions options;
+  options.keys.prefix = "shop";
+  options.keys.hash_tag = delayqueue::HashTag::on;
+  delayqueue::Producer({test::server().url(), options}, "q").send("x");
   const Ran found =
       expect(run({"--prefix", "shop", "--hash-tag", "on", "ls", "q", "--state", "ready", "-o", "json"}), 0);
   CHECK(parse_json(found.out).at("messages").size() == 1);

@@ -9,11 +9,10 @@ namespace {
 
 // A queue with a producer that reports events.
 struct ReportedQueue {
-  explicit ReportedQueue(const std::string& url = test::server().url()) : producer(url, name, options()) {
+  explicit ReportedQueue(const std::string& url = test::server().url())
+      : producer({url, test::reporting_events()}, name) {
     producer.send("x");
   }
-
-  static delayqueue::ProducerOptions options() { return with(&delayqueue::ProducerOptions::report_events, true); }
 
   const std::string name = fresh_queue();
   delayqueue::Producer producer;
@@ -41,14 +40,11 @@ TEST_CASE("events: every kind is printed as a line of JSON, and --limit ends it"
   ReportedQueue queue;
   Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
   REQUIRE(events.wait_for("listening"));
-  const auto options = with(&delayqueue::ConsumerOptions::report_events, true);
   const auto once = with(&delayqueue::SendOptions::retries, 0);
-  delayqueue::Consumer consumer(
-      test::server().url(), queue.name,
-      [](const delayqueue::Message& message) {
-        return message.payload() == "x" ? delayqueue::ack() : delayqueue::nack();
-      },
-      options);
+  delayqueue::Consumer consumer({test::server().url(), test::reporting_events()}, queue.name,
+                                [](const delayqueue::Message& message) {
+                                  return message.payload() == "x" ? delayqueue::ack() : delayqueue::nack();
+                                });
   consumer.start();
   queue.producer.send("y", once);
   const Ran ran = expect(events.wait(), 0);

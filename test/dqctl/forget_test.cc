@@ -210,10 +210,10 @@ TEST_CASE("forget: no message that is sent at the same moment is lost, and its q
 TEST_CASE("forget: with --prefix or --hash-tag it removes the keys with that prefix or tag, and no others") {
   const std::string queue = fresh_queue();
   use(queue);
-  delayqueue::ProducerOptions options;
-  options.queue.prefix = "shop";
-  options.queue.hash_tag = delayqueue::HashTag::on;
-  delayqueue::Producer producer(test::server().url(), queue, options);
+  delayqueue::ClientOptions options;
+  options.keys.prefix = "shop";
+  options.keys.hash_tag = delayqueue::HashTag::on;
+  delayqueue::Producer producer({test::server().url(), options}, queue);
   CHECK(producer.cancel(producer.send("x").id) == State::ready);
   CHECK(run({"forget", queue, "--prefix", "shop", "--hash-tag", "on"}).code == 0);
   CHECK(test::redis().cmd({"KEYS", "{shop:" + queue + "}:*"}).strings().empty());

@@ -57,10 +57,10 @@ class Log {
 
 // Sends, cancels, moves, handles, and brings a dead letter back.
 void use_library(const std::string& url, const delayqueue::KeyOptions& queue, Log& log) {
+  const delayqueue::Client client(url, with(&delayqueue::ClientOptions::keys, queue));
   delayqueue::ProducerOptions producing;
-  producing.queue = queue;
   producing.logger = log.logger();
-  delayqueue::Producer producer(url, "orders", producing);
+  delayqueue::Producer producer(client, "orders", producing);
   CHECK(producer.send("now").created);
   auto later = delayed(1h);
   later.headers.set("tenant", "7");
@@ -75,12 +75,11 @@ void use_library(const std::string& url, const delayqueue::KeyOptions& queue, Lo
   CHECK(producer.send_async("async", {}).get().created);
 
   delayqueue::ConsumerOptions consuming;
-  consuming.queue = queue;
   consuming.logger = log.logger();
   consuming.backoff = delayqueue::Backoff::fixed(0ms);
   std::atomic<int> handled{0};
   delayqueue::Consumer consumer(
-      url, "orders",
+      client, "orders",
       [&](const delayqueue::Message& message) {
         if (message.payload() == "fail" && message.attempt() == 1) return delayqueue::nack("again");
         if (message.payload() == "reject") return delayqueue::reject("no such order");
@@ -98,14 +97,12 @@ void use_library(const std::string& url, const delayqueue::KeyOptions& queue, Lo
   CHECK(eventually([&] { return handled == 8; }, kPatience));
   CHECK(consumer.stop());
 
-  delayqueue::InspectorOptions inspecting;
-  inspecting.queue = queue;
-  delayqueue::Inspector inspector(url, "orders", inspecting);
+  delayqueue::Inspector inspector(client, "orders");
   CHECK(inspector.counts().dead == 1);
   const auto dead = inspector.list(State::dead).messages;
   REQUIRE(dead.size() == 1);
   CHECK(dead[0].reason == "no such order");
-  delayqueue::QueueAdmin admin(url, "orders", inspecting);
+  delayqueue::QueueAdmin admin(client, "orders");
   CHECK(admin.redrive({dead[0].id}).front() == delayqueue::Redriven::redriven);
   CHECK(admin.check().clean());
   admin.pause();
@@ -189,7 +186,7 @@ TEST_CASE("managed services: behind one address of a Cluster, hash_tag = on make
   REQUIRE(eventually([&] { return has(admin.cmd({"CLUSTER", "INFO"}).text, "cluster_state:ok"); }));
 
   delayqueue::Producer without(url_of(server), "mails");
-  CHECK_THROWS_WITH_AS(without.send("42"), doctest::Contains("set queue.hash_tag to on"), delayqueue::ReplyError);
+  CHECK_THROWS_WITH_AS(without.send("42"), doctest::Contains("set keys.hash_tag to on"), delayqueue::ReplyError);
 
   const auto queue = with(&delayqueue::KeyOptions::hash_tag, delayqueue::HashTag::on);
   Log log;

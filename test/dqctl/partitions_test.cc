@@ -189,7 +189,7 @@ TEST_CASE("partitions: events shows those of all of them") {
   queue.to.send(0);
   Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
   REQUIRE(events.wait_for("listening"));
-  delayqueue::Producer producer(queue.url, queue.name, with(&delayqueue::ProducerOptions::report_events, true));
+  delayqueue::Producer producer({queue.url, test::reporting_events()}, queue.name);
   std::set<unsigned> used;
   for (int i = 0; i < 4; ++i) used.insert(queue.inspector.find(producer.send("x").id)->partition);
   CHECK(used.size() == 4);

@@ -18,7 +18,7 @@ void set_rules(World& world, const std::vector<std::string>& rules) {
 
 TEST_CASE("NOAUTH: a server that requires a password from now on") {
   World world;
-  see_through({"NOAUTH", "ReplyError", "NOAUTH", "give a password in the URL or in connection.password",
+  see_through({"NOAUTH", "ReplyError", "NOAUTH", "give a password in the URL or in ClientOptions::password",
                [](World& w) {
                  REQUIRE(w.admin.cmd({"CONFIG", "SET", "requirepass", "secret"}) == "OK");
                  w.end_connections();
@@ -116,12 +116,11 @@ TEST_CASE("optional rights: without them there are no events and the queue is no
   Ledger ledger;
   ConsumerOptions options = test::quick();
   options.logger = lines.logger();
-  options.report_events = true;
   ProducerOptions producing;
-  producing.report_events = true;
   producing.logger = lines.logger();
-  Producer producer(world.url(), name, producing);
-  Consumer consumer(world.url(), name, ledger.watch(), options);
+  const Client client(world.url(), test::reporting_events());
+  Producer producer(client, name, producing);
+  Consumer consumer(client, name, ledger.watch(), options);
   consumer.start();
   for (int i = 0; i < 5; ++i) CHECK(producer.send("x").created);
   CHECK(ledger.settles(5));

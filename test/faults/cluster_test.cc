@@ -20,11 +20,8 @@ test::Cluster& six() {
   return cluster;
 }
 
-ConsumerOptions quick_to_fail_over() {
-  ConsumerOptions options = test::quick(2);
-  options.connection.command_timeout = 1s;  // the time after which a frozen node is detected
-  return options;
-}
+// A Client for which a node is frozen after 1 s.
+Client quick_to_fail_over() { return {six().url(), with(&ClientOptions::command_timeout, 1s)}; }
 
 }  // namespace
 
@@ -61,15 +58,13 @@ std::vector<std::string> ids_at(const Node& node, const std::string& name) {
 
 TEST_CASE("cluster: the Producers and Inspectors of many queues have one connection to each master together") {
   const std::string name = fresh_queue();
-  ProducerOptions sending;
-  InspectorOptions reading;
-  sending.connection.client_name = reading.connection.client_name = name;
+  const Client client(six().url(), with(&ClientOptions::client_name, name));
   std::vector<Producer> producers;
   std::vector<Inspector> inspectors;
   for (int i = 0; i < 40; ++i) {
     const std::string queue = fresh_queue();
-    producers.emplace_back(six().url(), queue, sending);
-    inspectors.emplace_back(six().url(), queue, reading);
+    producers.emplace_back(client, queue);
+    inspectors.emplace_back(client, queue);
   }
   for (std::uint64_t round = 1; round <= 2; ++round) {
     for (std::size_t i = 0; i < producers.size(); ++i) {
@@ -91,10 +86,9 @@ TEST_CASE("cluster: when the slot of one queue moves, the connection stays open 
   Node& to = six().other_master(from);
   std::string staying = fresh_queue();
   while (&six().owner("{dp:" + staying + "}") != &from) staying = fresh_queue();
-  ProducerOptions options;
-  options.connection.client_name = name;
-  Producer one(six().url(), moving, options);
-  Producer other(six().url(), staying, options);
+  const Client client(six().url(), with(&ClientOptions::client_name, name));
+  Producer one(client, moving);
+  Producer other(client, staying);
   for (Producer* producer : {&one, &other}) CHECK(producer->send("x").created);
   CHECK(eventually([&] { return ids_at(from, name).size() == 1; }, kPatience));
   const auto before = ids_at(from, name);
@@ -139,9 +133,9 @@ TEST_CASE("cluster: partitions are on several masters, and a connection to one o
 }
 
 TEST_CASE("cluster: a queue without a hash tag is refused; a URL with the wrong scheme gets advice") {
-  ProducerOptions off;
-  off.queue.hash_tag = HashTag::off;
-  CHECK(thrown([&] { Producer(six().url(), fresh_queue(), off); }).find("queue.hash_tag") != std::string::npos);
+  ClientOptions off;
+  off.keys.hash_tag = HashTag::off;
+  CHECK(thrown([&] { Producer({six().url(), off}, fresh_queue()); }).find("keys.hash_tag") != std::string::npos);
   const std::string text = thrown([&] { Producer(six().node(0).url(), fresh_queue()).send("x"); });
   CHECK(text.find("write redis+cluster:// in the URL") != std::string::npos);
   Node single;
@@ -177,14 +171,14 @@ TEST_CASE("cluster: unreachable nodes are tried last, so any number of them dela
   Node good({{}, {}, false, true});
   REQUIRE(good.cmd({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"}) == "OK");
   REQUIRE(eventually([&] { return good.cmd({"SET", "x", "x"}) == "OK"; }));
-  ProducerOptions options;
-  options.connection.connect_timeout = 1s;  // the time that four silent nodes take
-  Producer producer(url + good.address(), fresh_queue(), options);
+  ClientOptions options;
+  options.connect_timeout = 1s;  // the time that four silent nodes take
+  Producer producer({url + good.address(), options}, fresh_queue());
   const auto sends = [&] { return thrown([&] { producer.send("x"); }) == "nothing"; };
   CHECK(eventually(sends, kPatience));
   // Now this node is as silent as the others, until each of them has been tried.
-  options.connection.client_name = "another";  // so that it has no connection yet
-  Producer another(url + good.address(), fresh_queue(), options);
+  options.client_name = "another";  // so that it has no connection yet
+  Producer another({url + good.address(), options}, fresh_queue());
   good.freeze();
   for (int i = 0; i < 2; ++i) CHECK(thrown([&] { another.send("x"); }).find("ConnectionError") != std::string::npos);
   good.thaw();
@@ -213,17 +207,17 @@ TEST_CASE("cluster: a user without the right to CLUSTER INFO can work") {
   for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
     test::must(six().node(i), {"ACL", "SETUSER", "former", "on", ">secret", "~*", "&*", "+@all", "-cluster|info"});
   }
-  ProducerOptions options;
-  options.connection.user = "former";
-  options.connection.password = "secret";
-  CHECK(Producer(six().url(), fresh_queue(), options).send("x").created);
+  ClientOptions options;
+  options.user = "former";
+  options.password = "secret";
+  CHECK(Producer({six().url(), options}, fresh_queue()).send("x").created);
 }
 
 TEST_CASE("cluster: a slot that moves while its queue is used loses and repeats no message") {
   const std::string queue = fresh_queue();
   const int slot = test::slot_of("{dp:" + queue + "}");
   Ledger ledger;
-  Consumer consumer(six().url(), queue, ledger.watch(), quick_to_fail_over());
+  Consumer consumer(quick_to_fail_over(), queue, ledger.watch(), quick(2));
   consumer.start();
   test::Sender sender(six().url(), queue);
   for (int round = 0; round < 3; ++round) {
@@ -247,7 +241,7 @@ TEST_CASE("cluster: after a failover, requested or by the loss of the master, th
     const std::string queue = fresh_queue();
     const std::string key = "{dp:" + queue + "}";
     Ledger ledger;
-    Consumer consumer(six().url(), queue, ledger.watch(), quick_to_fail_over());
+    Consumer consumer(quick_to_fail_over(), queue, ledger.watch(), quick(2));
     consumer.start();
     Producer producer(six().url(), queue, with(&ProducerOptions::durability, Durability::replicas(1, 5s)));
     producer.send_batch(test::numbers(200));
@@ -333,9 +327,7 @@ TEST_CASE(
   Ledger ledger;
   std::vector<Subscription> queues;
   for (const std::string& name : names) queues.push_back({name, ledger.watch()});
-  ConsumerOptions options = quick();
-  options.connection.client_name = "shared";
-  Consumer consumer(six().url(), queues, options);
+  Consumer consumer({six().url(), with(&ClientOptions::client_name, "shared")}, queues, quick());
   consumer.start();
   const auto send_all = [&] {
     for (const std::string& name : names) Producer(six().url(), name).send("x");
@@ -369,10 +361,11 @@ TEST_CASE("cluster: a consumer waits for the wake-ups of at most 16 queues, and 
     nodes.insert(&six().owner("{dp:" + queue + "}"));
     queues.push_back({queue, queues.size() < kWaiting ? ledger.watch() : of_others.watch()});
   }
+  ClientOptions client_options;
   ConsumerOptions options = quick(4);
   options.poll_interval = 100ms;
-  options.connection.client_name = name;
-  Consumer consumer(six().url(), queues, options);
+  client_options.client_name = name;
+  Consumer consumer({six().url(), client_options}, queues, options);
   consumer.start();
   const auto connections = [&] {
     std::size_t all = 0;
@@ -410,14 +403,15 @@ TEST_CASE("cluster: 32 partitions on 3 masters need one connection to each, and 
     const std::string queue = fresh_queue(), name = fresh_queue();
     CHECK(QueueAdmin(six().url(), queue).set_partitions(32).top == 32);
     Ledger ledger;
+    ClientOptions client_options;
     ConsumerOptions options = quick(4);
     options.poll_interval = 100ms;
-    options.connection.client_name = name;
+    client_options.client_name = name;
     if (durable) options.durability = Durability::replicas(1);  // one more to each
     const std::size_t threads = test::threads_of_this_process();
-    Consumer consumer(six().url(), queue, ledger.watch(), options);
+    Consumer consumer({six().url(), client_options}, queue, ledger.watch(), options);
     consumer.start();
-    Endpoint home(six().url(), queue, {}, {});
+    Endpoint home(six().url(), queue);
     for (unsigned partition = 0; partition < 32; ++partition) {
       Endpoint endpoint(home, partition);
       const auto connection = endpoint.connect_to_master();
@@ -458,7 +452,7 @@ TEST_CASE("cluster: 32 partitions on 3 masters need one connection to each, and 
 TEST_CASE("cluster: a consumer starts without the master of partition 0 if partition 1 tells of the others") {
   const std::string queue = fresh_queue();
   CHECK(QueueAdmin(six().url(), queue).set_partitions(4).top == 4);
-  Endpoint home(six().url(), queue, {}, {});
+  Endpoint home(six().url(), queue);
   Endpoint second(home, 1);
   Node& away = six().owner(home.keys().base);
   Node& there = six().owner(second.keys().base);
@@ -483,9 +477,10 @@ TEST_CASE("cluster: a consumer starts without the master of partition 0 if parti
   send();
   test::must(away, {"CLIENT", "PAUSE", "7000", "ALL"});  // it answers other nodes, but no client
   const auto began = std::chrono::steady_clock::now();
-  ConsumerOptions options = quick_to_fail_over();
-  options.connection.connect_timeout = 2s;
-  Consumer consumer("redis+cluster://" + there.address(), queue, ledger.watch(), options);
+  ClientOptions client_options;
+  client_options.connect_timeout = 2s;
+  client_options.command_timeout = 1s;
+  Consumer consumer({"redis+cluster://" + there.address(), client_options}, queue, ledger.watch(), quick(2));
   consumer.start();
   CHECK(ledger.settles(2));
   CHECK(std::chrono::steady_clock::now() - began < 7s);
@@ -496,7 +491,7 @@ TEST_CASE("cluster: a consumer starts without the master of partition 0 if parti
 TEST_CASE("cluster: stop() releases what other nodes gave, and a node that is silent costs the timeout and `false`") {
   const std::string queue = fresh_queue();
   CHECK(QueueAdmin(six().url(), queue).set_partitions(2).top == 2);
-  Endpoint home(six().url(), queue, {}, {});
+  Endpoint home(six().url(), queue);
   Endpoint second(home, 1);
   for (Endpoint* endpoint : {&home, &second}) {
     const auto connection = endpoint->connect_to_master();
@@ -572,9 +567,11 @@ TEST_CASE("cluster: a redirection to a node that does not answer delays no other
   std::string staying = fresh_queue();
   while (&six().owner("{dp:" + staying + "}") != &from) staying = fresh_queue();
   Ledger of_moving, of_staying;
+  ClientOptions client_options;
   ConsumerOptions options = quick();
-  options.connection.connect_timeout = 4 * kPatience;  // for each node a quarter of it
-  Consumer consumer(six().url(), {{moving, of_moving.watch()}, {staying, of_staying.watch()}}, options);
+  client_options.connect_timeout = 4 * kPatience;  // for each node a quarter of it
+  Consumer consumer({six().url(), client_options}, {{moving, of_moving.watch()}, {staying, of_staying.watch()}},
+                    options);
   consumer.start();
   Producer to_moving(six().url(), moving), to_staying(six().url(), staying);
   to_moving.send("x");
@@ -599,10 +596,11 @@ TEST_CASE("cluster: a redirection to a node that does not answer delays no other
 
 TEST_CASE("cluster: start() throws if the nodes refuse the user of a consumer of several queues") {
   const Handler handler = [](const Message&) { return ack(); };
+  ClientOptions client_options;
   ConsumerOptions options = quick();
-  options.connection.user = "nobody";
-  options.connection.password = "wrong";
-  Consumer consumer(six().url(), {{fresh_queue(), handler}, {fresh_queue(), handler}}, options);
+  client_options.user = "nobody";
+  client_options.password = "wrong";
+  Consumer consumer({six().url(), client_options}, {{fresh_queue(), handler}, {fresh_queue(), handler}}, options);
   CHECK_THROWS_AS(consumer.start(), AccessDenied);
 }
 
@@ -614,10 +612,12 @@ TEST_CASE("cluster: after the slot of one queue has moved, the others there conn
   std::string staying = fresh_queue();
   while (&six().owner("{dp:" + staying + "}") != &from) staying = fresh_queue();
   Ledger of_moving, of_staying;
+  ClientOptions client_options;
   ConsumerOptions options = quick();
-  options.connection.connect_timeout = 4 * kPatience;  // for each node a quarter of it
-  options.connection.client_name = name;
-  Consumer consumer(six().url(), {{moving, of_moving.watch()}, {staying, of_staying.watch()}}, options);
+  client_options.connect_timeout = 4 * kPatience;  // for each node a quarter of it
+  client_options.client_name = name;
+  Consumer consumer({six().url(), client_options}, {{moving, of_moving.watch()}, {staying, of_staying.watch()}},
+                    options);
   consumer.start();
   Producer to_moving(six().url(), moving), to_staying(six().url(), staying);
   to_moving.send("x");
@@ -646,14 +646,15 @@ TEST_CASE("cluster: places promised to a node that is silent are free, and what 
   while (&six().owner("{dp:" + other + "}") == &node) other = fresh_queue();
   test::Gate gate;
   Ledger of_late, of_other;
+  ClientOptions client_options;
   ConsumerOptions options = quick(4);
   options.prefetch = 0;
-  options.connection.command_timeout = 20s;
+  client_options.command_timeout = 20s;
   const auto waits = [&](const Message&) {
     gate.pass();
     return ack();
   };
-  Consumer consumer(six().url(), {{late, of_late.watch()}, {other, of_other.watch(waits)}}, options);
+  Consumer consumer({six().url(), client_options}, {{late, of_late.watch()}, {other, of_other.watch(waits)}}, options);
   consumer.start();
   REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
   auto soon = delayed(1h);
@@ -661,6 +662,8 @@ TEST_CASE("cluster: places promised to a node that is silent are free, and what 
   to_other.send("registers the queue", soon);  // perhaps at the node that will be silent
   soon.delay = 1s;
   Producer(six().url(), late).send_batch(std::vector<std::string>(8, "late"), soon);
+  Inspector inspector(six().url(), late);
+  CHECK(inspector.counts().pending == 8);  // connects before the node is silent
   std::this_thread::sleep_for(500ms);
   const auto began = std::chrono::steady_clock::now();
   test::must(node, {"CLIENT", "PAUSE", "4000", "ALL"});
@@ -670,7 +673,7 @@ TEST_CASE("cluster: places promised to a node that is silent are free, and what 
   CHECK(std::chrono::steady_clock::now() - began < 4s);
   CHECK(eventually(
       [&] {
-        const Counts counts = Inspector(six().url(), late).counts();
+        const Counts counts = inspector.counts();
         return counts.unack == 0 && counts.ready == 8;
       },
       kPatience));

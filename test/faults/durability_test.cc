@@ -49,13 +49,6 @@ struct Pair {
 
 ProducerOptions sends(Durability durability) { return with(&ProducerOptions::durability, durability); }
 
-// The same over a connection that no other Producer uses.
-ProducerOptions sends_alone(Durability durability) {
-  ProducerOptions options = sends(durability);
-  options.connection.client_name = fresh_queue();
-  return options;
-}
-
 // A replica that stays connected, and confirms nothing.
 class StoppedReplica {
  public:
@@ -100,27 +93,27 @@ TEST_CASE("durability: calls that write nothing wait until a replica has what wa
   const std::string url = servers.master.url(), queue = fresh_queue();
   const Durability brief = Durability::replicas(1, 50ms);
   const Durability patient = Durability::replicas(1, 10s);
-  CHECK(Producer(url, queue, sends_alone(patient)).send("x").created);
+  CHECK(Producer(url, queue, sends(patient)).send("x").created);
   SendOptions again;
   {
     const StoppedReplica stopped(servers);
     try {
-      Producer(url, queue, sends_alone(brief)).send("money");
+      Producer(url, queue, sends(brief)).send("money");
       FAIL("the replica does not run");
     } catch (const ConnectionError& e) {
       again.id = e.ids().at(0);
     }
-    const auto repeat = [&] { Producer(url, queue, sends_alone(brief)).send("money", again); };
+    const auto repeat = [&] { Producer(url, queue, sends(brief)).send("money", again); };
     CHECK(thrown(repeat).find("only 0 of 1 replicas") != std::string::npos);
-    CHECK(Producer(url, queue, sends_alone({})).cancel(again.id) == State::ready);
-    const auto cancel = [&] { return Producer(url, queue, sends_alone(brief)).cancel(again.id); };
+    CHECK(Producer(url, queue, sends({})).cancel(again.id) == State::ready);
+    const auto cancel = [&] { return Producer(url, queue, sends(brief)).cancel(again.id); };
     CHECK(thrown(cancel).find("only 0 of 1 replicas") != std::string::npos);
-    const auto reschedule = [&] { return Producer(url, queue, sends_alone(brief)).reschedule(again.id, {1h, {}}); };
+    const auto reschedule = [&] { return Producer(url, queue, sends(brief)).reschedule(again.id, {1h, {}}); };
     CHECK(thrown(reschedule).find("only 0 of 1 replicas") != std::string::npos);
   }
-  CHECK(Producer(url, queue, sends_alone(patient)).cancel(again.id) == State::unknown);
-  CHECK(Producer(url, queue, sends_alone(patient)).send("money", again).created);
-  CHECK_FALSE(Producer(url, queue, sends_alone(patient)).send("money", again).created);
+  CHECK(Producer(url, queue, sends(patient)).cancel(again.id) == State::unknown);
+  CHECK(Producer(url, queue, sends(patient)).send("money", again).created);
+  CHECK_FALSE(Producer(url, queue, sends(patient)).send("money", again).created);
 }
 
 TEST_CASE("durability: a send whose id is new costs no write more, one that may find its message costs one") {
@@ -291,12 +284,13 @@ TEST_CASE("durability: a verdict whose connection is lost before a replica has i
   Pair servers;
   const std::string queue = fresh_queue();
   test::Ledger ledger;
+  ClientOptions client_options;
   ConsumerOptions options = test::quick();
   options.lease = 60s;
   options.durability = Durability::replicas(1, 20s);
-  options.connection.client_name = queue;
+  client_options.client_name = queue;
   options.logger = no_log();
-  Consumer consumer(servers.master.url(), queue, ledger.watch(), options);
+  Consumer consumer({servers.master.url(), client_options}, queue, ledger.watch(), options);
   consumer.start();
   Producer(servers.master.url(), queue).send("x");
   REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));

@@ -35,10 +35,10 @@ constexpr milliseconds kStart{500};   // the documented wait of start()
 constexpr milliseconds kSlack{TEST_SANITIZED ? 1500 : 100};
 constexpr std::chrono::seconds kTries{10};
 
-ConsumerOptions long_timeouts() {
-  ConsumerOptions options;
-  options.connection.connect_timeout = 60s;
-  options.connection.command_timeout = 15s;
+ClientOptions long_timeouts() {
+  ClientOptions options;
+  options.connect_timeout = 60s;
+  options.command_timeout = 15s;
   return options;
 }
 
@@ -74,12 +74,12 @@ class Best {
 
 // Checks the durations of start(), stop() and the destructor of a consumer with this URL. It never connects, so it
 // holds nothing, and stop() does not use its timeout.
-void check_returns(const std::string& url, const ConsumerOptions& options = long_timeouts()) {
+void check_returns(const std::string& url) {
   CAPTURE(url);
   Best start(kStart), stop(kTimeout), end(0ms);
   do {
-    std::optional<Consumer> consumer(
-        std::in_place, url, "q", [](const Message&) { return ack(); }, options);
+    std::optional<Consumer> consumer(std::in_place, Client(url, long_timeouts()), "q",
+                                     [](const Message&) { return ack(); });
     start.time([&] { consumer->start(); });
     std::this_thread::sleep_for(50ms);
     CHECK(stop.time([&] { return consumer->stop(30s); }));
@@ -153,10 +153,9 @@ TEST_CASE("frozen: a Consumer that could not make its threads stops while its fi
       return words[0] == "HELLO" && greets ? hello() : "";
     });
     const std::size_t threads = threads_of_this_process();
-    ConsumerOptions options;
-    options.connection.connect_timeout = options.connection.command_timeout = 60s;
-    Consumer consumer(
-        "redis://" + silent.host(), "q", [](const Message&) { return ack(); }, options);
+    ClientOptions options;
+    options.connect_timeout = options.command_timeout = 60s;
+    Consumer consumer({"redis://" + silent.host(), options}, "q", [](const Message&) { return ack(); });
     CHECK_THROWS_AS(consumer.start(), SetupError);
     test::give_threads_stacks_of(usual_stack);
     CHECK(threads_of_this_process() > threads);
@@ -180,7 +179,7 @@ TEST_CASE("frozen: stop() keeps its deadline while the server is frozen, idle, o
         while (!go_on) std::this_thread::sleep_for(1ms);
         return ack();
       };
-      std::optional<Consumer> consumer(std::in_place, server.url(), queue, handler, long_timeouts());
+      std::optional<Consumer> consumer(std::in_place, Client(server.url(), long_timeouts()), queue, handler);
       consumer->start();
       if (state != State::idle) Producer(server.url(), queue).send("a");
       if (state != State::idle) CHECK(test::eventually([&] { return handling.load(); }));
@@ -294,8 +293,7 @@ TEST_CASE("frozen: start() and stop() return when an embedded server does not st
   const std::string url = "embedded:" + base.file("q");
   check_returns(url);
   {
-    Consumer starts(
-        url, "q", [](const Message&) { return ack(); }, long_timeouts());
+    Consumer starts({url, long_timeouts()}, "q", [](const Message&) { return ack(); });
     starts.start();
     check_returns(url);  // waits for the start by the other consumer
     CHECK(starts.stop(30s));
@@ -339,8 +337,7 @@ TEST_CASE("frozen: a stop() does not wait for a stop() or start() of another thr
   Best during_start(kTimeout), during_stop(kTimeout);
   do {
     ScriptedServer silent([](const Words&) { return ""; });
-    Consumer consumer(
-        "redis://" + silent.host(), "q", [](const Message&) { return ack(); }, long_timeouts());
+    Consumer consumer({"redis://" + silent.host(), long_timeouts()}, "q", [](const Message&) { return ack(); });
     std::thread other([&] { consumer.start(); });
     std::this_thread::sleep_for(50ms);
     static_cast<void>(during_start.time([&] { return consumer.stop(kTimeout); }));
@@ -388,7 +385,7 @@ TEST_CASE("frozen: a consumer that was started while its server was frozen works
     handled = true;
     return ack();
   };
-  Consumer consumer(server.url(), queue, handler, long_timeouts());
+  Consumer consumer({server.url(), long_timeouts()}, queue, handler);
   {
     const Frozen frozen(server.pid());
     consumer.start();

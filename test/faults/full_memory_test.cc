@@ -167,8 +167,7 @@ TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and de
   Ledger ledger;
   ConsumerOptions consuming = test::quick(3);
   consuming.logger = lines.logger();
-  consuming.report_events = true;
-  const auto consumer = queue.consumer(ledger.watch(act_on), consuming);
+  const auto consumer = queue.consumer(ledger.watch(act_on), consuming, test::reporting_events());
   consumer->start();
   CHECK(eventually(
       [&] {

@@ -48,10 +48,10 @@ class SteadyLoad {
   using Which = std::function<bool(const Sending&)>;
 
   explicit SteadyLoad(const std::string& queue)
-      : producer_(three_masters().url(), queue, producer_options()),
+      : producer_({three_masters().url(), with_short_timeout()}, queue, producer_options()),
         consumer_(
-            three_masters().url(), queue, [this](const Message& message) { return handle(message); },
-            consumer_options()) {
+            {three_masters().url(), with_short_timeout()}, queue,
+            [this](const Message& message) { return handle(message); }, consumer_options()) {
     consumer_.start();
     for (std::size_t i = 0; i < kLoadThreads; ++i) threads_.emplace_back([this] { run(); });
   }
@@ -98,7 +98,6 @@ class SteadyLoad {
  private:
   static ProducerOptions producer_options() {
     ProducerOptions options;
-    options.connection = with_short_timeout();
     options.logger = no_log();
     return options;
   }
@@ -107,7 +106,6 @@ class SteadyLoad {
     ConsumerOptions options;
     options.concurrency = 8;
     options.lease = 3s;  // so that what was taken without an answer is taken again when the master is back
-    options.connection = with_short_timeout();
     options.logger = no_log();
     return options;
   }

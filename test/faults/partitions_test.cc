@@ -57,13 +57,11 @@ class ClusterQueue {
   const std::string name = test::fresh_queue();
 };
 
-ProducerOptions quick_to_give_up(milliseconds command_timeout = 1s) {
-  ProducerOptions options;
-  options.connection.command_timeout = command_timeout;
-  options.connection.client_name = test::fresh_queue();  // so that it shares no connection with the test before
-  options.logger = no_log();
-  return options;
+Client quick_to_give_up(milliseconds command_timeout = 1s) {
+  return {incomplete().url(), with(&ClientOptions::command_timeout, command_timeout)};
 }
+
+const ProducerOptions kQuiet = with(&ProducerOptions::logger, no_log());
 
 // Threads that send through one Producer until stop().
 class Load {
@@ -75,8 +73,9 @@ class Load {
   };
 
   explicit Load(const ClusterQueue& queue, milliseconds command_timeout = 1s)
-      : Load(queue, quick_to_give_up(command_timeout)) {}
-  Load(const ClusterQueue& queue, const ProducerOptions& options) : producer(incomplete().url(), queue.name, options) {
+      : Load(queue, quick_to_give_up(command_timeout), kQuiet) {}
+  Load(const ClusterQueue& queue, const Client& client, const ProducerOptions& options)
+      : producer(client, queue.name, options) {
     for (int i = 0; i < 4; ++i) add_thread();
   }
   ~Load() { stop(); }
@@ -169,7 +168,7 @@ Node& other_than_homes(const ClusterQueue& queue) {
 
 TEST_CASE("cluster partitions: producers use those of all masters") {
   ClusterQueue queue;
-  Producer producer(incomplete().url(), queue.name, quick_to_give_up());
+  Producer producer(quick_to_give_up(), queue.name, kQuiet);
   std::set<unsigned> named;
   std::set<const Node*> masters;
   for (unsigned i = 0; i < 4 * kPartitions; ++i) named.insert(queue.named_by(producer.send("x").id));
@@ -189,7 +188,7 @@ TEST_CASE("cluster partitions: a large batch is sent to all masters at the same 
   Node& victim = other_than_homes(queue);
   Node& replica = incomplete().replica_of(victim);
   const std::set<unsigned> gone = queue.partitions_of(victim);
-  Producer producer(incomplete().url(), queue.name, quick_to_give_up(60s));
+  Producer producer(quick_to_give_up(60s), queue.name, kQuiet);
   for (unsigned i = 0; i < kPartitions; ++i) producer.send("connects");
   const std::uint64_t others = (1 + 200) * (kPartitions - gone.size());
   replica.kill();
@@ -210,7 +209,7 @@ TEST_CASE("cluster partitions: of several large batches one has threads") {
   ClusterQueue queue;
   Node& victim = other_than_homes(queue);
   Node& replica = incomplete().replica_of(victim);
-  Producer producer(incomplete().url(), queue.name, quick_to_give_up(60s));
+  Producer producer(quick_to_give_up(60s), queue.name, kQuiet);
   for (unsigned i = 0; i < kPartitions; ++i) producer.send("connects");
   replica.kill();
   victim.freeze();  // so that the calls take long
@@ -236,7 +235,7 @@ TEST_CASE("cluster partitions: of several large batches one has threads") {
 #ifdef __GLIBC__
 TEST_CASE("cluster partitions: a large batch is stored if the system refuses the threads that would send it") {
   ClusterQueue queue;
-  Producer producer(incomplete().url(), queue.name, quick_to_give_up());
+  Producer producer(quick_to_give_up(), queue.name, kQuiet);
   for (unsigned i = 0; i < kPartitions; ++i) producer.send("connects");
   {
     const test::NoThreads none;
@@ -319,7 +318,7 @@ TEST_CASE("cluster partitions: a master is frozen: of the messages of send_async
   ClusterQueue queue;
   Node& victim = other_than_homes(queue);
   Node& replica = incomplete().replica_of(victim);
-  Producer producer(incomplete().url(), queue.name, quick_to_give_up());
+  Producer producer(quick_to_give_up(), queue.name, kQuiet);
   for (unsigned i = 0; i < kPartitions; ++i) producer.send("connects");
   replica.kill();
   victim.freeze();
@@ -362,7 +361,7 @@ TEST_CASE("cluster partitions: after a failover the new master gets messages, wi
 TEST_CASE(
     "cluster partitions: a producer starts without partition 0 if partition 1 tells; other ids need partition 0") {
   ClusterQueue queue;
-  Producer(incomplete().url(), queue.name, quick_to_give_up()).send("x");
+  Producer(quick_to_give_up(), queue.name, kQuiet).send("x");
   const std::string mine = "12345678-abcd-4ef0-8123-456789abcdef";
   const std::string third = store::new_ids(1, {store::name_crc(queue.name, "dp"), 3}).front();
   const std::string beyond = store::new_ids(1, {store::name_crc(queue.name, "dp"), 200}).front();
@@ -372,7 +371,7 @@ TEST_CASE(
   const std::set<unsigned> gone = queue.partitions_of(home);
   replica.kill();
   home.kill();
-  Producer producer(incomplete().url(), queue.name, quick_to_give_up());
+  Producer producer(quick_to_give_up(), queue.name, kQuiet);
   std::set<unsigned> named;
   CHECK(eventually(
       [&] {
@@ -418,7 +417,7 @@ void move_a_slot(const ProducerOptions& options) {
   const int slot = test::slot_of(queue.base(5));
   Node& from = incomplete().owner_of(slot);
   Node& to = incomplete().other_master(from);
-  Load load(queue, options);
+  Load load(queue, quick_to_give_up(10s), options);
   REQUIRE(eventually([&] { return load.has_used(queue, {5}, {}); }, kPatience));
   incomplete().begin_migration(slot, to);
   const auto moving = Clock::now();
@@ -434,11 +433,11 @@ void move_a_slot(const ProducerOptions& options) {
 }
 
 TEST_CASE("cluster partitions: while the slot of one moves, the others get its messages, and no send fails") {
-  move_a_slot(quick_to_give_up(10s));
+  move_a_slot(kQuiet);
 }
 
 TEST_CASE("cluster partitions: the same if sends wait until replicas have them") {
-  ProducerOptions options = quick_to_give_up(10s);
+  ProducerOptions options = kQuiet;
   options.durability = Durability::replicas(1, 10s);
   move_a_slot(options);
 }

@@ -23,16 +23,12 @@ namespace {
 template <class Expected>
 void check_refused(const std::string& url, const std::string& text, const ClientOptions& connection = {}) {
   CAPTURE(url);
-  const auto of_consumer = with(&delayqueue::ConsumerOptions::connection, connection);
-  const auto of_producer = with(&delayqueue::ProducerOptions::connection, connection);
-  delayqueue::InspectorOptions of_inspector;
-  of_inspector.connection = connection;
-  CHECK_THROWS_WITH_AS(delayqueue::Consumer(url, "q", ack_all, of_consumer).start(), Contains(text.c_str()), Expected);
-  CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q", of_producer).send("x"), Contains(text.c_str()), Expected);
-  CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q", of_producer).send_async("x").get(), Contains(text.c_str()),
+  const auto client = [&] { return delayqueue::Client(url, connection); };
+  CHECK_THROWS_WITH_AS(delayqueue::Consumer(client(), "q", ack_all).start(), Contains(text.c_str()), Expected);
+  CHECK_THROWS_WITH_AS(delayqueue::Producer(client(), "q").send("x"), Contains(text.c_str()), Expected);
+  CHECK_THROWS_WITH_AS(delayqueue::Producer(client(), "q").send_async("x").get(), Contains(text.c_str()), Expected);
+  CHECK_THROWS_WITH_AS(static_cast<void>(delayqueue::Inspector(client(), "q").counts()), Contains(text.c_str()),
                        Expected);
-  CHECK_THROWS_WITH_AS(static_cast<void>(delayqueue::Inspector(url, "q", of_inspector).counts()),
-                       Contains(text.c_str()), Expected);
 }
 
 // Whether each of them throws a SetupError with `text`. For a forked process, where a check would not count.

@@ -14,19 +14,17 @@ namespace {
 void use(Sentinels& sentinels, const std::string& url, const ClientOptions& connection) {
   const std::string queue = fresh_queue();
   Ledger ledger;
-  ConsumerOptions options = test::quick();
-  options.connection = connection;
+  const Client client(url, connection);
   ProducerOptions sending;
-  sending.connection = connection;
   sending.durability = Durability::replicas(2, 20s);
-  Producer producer(url, queue, sending);
-  Consumer consumer(url, queue, ledger.watch(), options);
+  Producer producer(client, queue, sending);
+  Consumer consumer(client, queue, ledger.watch(), test::quick());
   consumer.start();
   producer.send("before");
   REQUIRE(eventually([&] { return ledger.size() == 1; }, kPatience));
   sentinels.failover();
   sending.durability = {};
-  Producer after(url, queue, sending);
+  Producer after(client, queue, sending);
   CHECK(eventually(
       [&] {
         try {
@@ -40,8 +38,7 @@ void use(Sentinels& sentinels, const std::string& url, const ClientOptions& conn
 }
 
 std::string error_with(const std::string& url, const ClientOptions& connection) {
-  const auto options = with(&ProducerOptions::connection, connection);
-  return thrown([&] { Producer(url, fresh_queue(), options).send("x"); });
+  return thrown([&] { Producer({url, connection}, fresh_queue()).send("x"); });
 }
 
 }  // namespace

@@ -18,13 +18,6 @@ Sentinels& trio() {
   return sentinels;
 }
 
-// Of a Producer that asks the Sentinels itself, and shares nothing with the other Producers of the test.
-ProducerOptions with_own_connection() {
-  ProducerOptions options;
-  options.connection.client_name = "another";
-  return options;
-}
-
 }  // namespace
 
 TEST_CASE("sentinel: after a failover no connection to the demoted master remains") {
@@ -83,7 +76,7 @@ TEST_CASE("sentinel: a queue works while two of three Sentinels are down") {
 
   trio().sentinel(0).kill();
   trio().sentinel(1).freeze();
-  Producer another(trio().url(), queue, with_own_connection());
+  Producer another(trio().url(), queue);
   another.send("with one Sentinel left");
   CHECK(eventually([&] { return consumer.stats().acked == 301; }, kPatience));
   trio().sentinel(1).thaw();
@@ -186,7 +179,7 @@ TEST_CASE("sentinel: an outdated Sentinel neither leads clients to its master no
   Producer producer(url, queue);
   CHECK(producer.send("its master is dead").created);
   outdated.sentinel.freeze();
-  Producer another(url, queue, with_own_connection());
+  Producer another(url, queue);
   CHECK(another.send("it says nothing").created);
   CHECK(eventually([&] { return ledger.different() == 32; }, kPatience));
   CHECK(consumer.stats().connects == 1);
@@ -197,9 +190,9 @@ TEST_CASE("sentinel: an outdated Sentinel that answers first is overruled by new
   Outdated outdated;
   outdated.sentinel.freeze();
   for (int i = 0; i < 3; ++i) trio().sentinel(i).kill();
-  ProducerOptions options;
-  options.connection.connect_timeout = 4s;
-  Producer producer(outdated.comes_first(), fresh_queue(), options);
+  ClientOptions options;
+  options.connect_timeout = 4s;
+  Producer producer({outdated.comes_first(), options}, fresh_queue());
   CHECK(thrown([&] { producer.send("unconfirmed"); }).find("ConnectionError") != std::string::npos);
   outdated.sentinel.thaw();  // the producer's listener runs already
   const auto queried = [&] {

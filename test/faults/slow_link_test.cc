@@ -33,7 +33,7 @@ struct SlowLink {
     connection.password = "pw";
   }
 
-  ProducerOptions producer_options() const { return with(&ProducerOptions::connection, connection); }
+  Client client() const { return {url, connection}; }
 
   const test::Port port;
   PrivateServer server;
@@ -46,7 +46,7 @@ TEST_CASE("slow link: a send takes as long as its bytes need, with TLS and witho
   for (const bool tls : {false, true}) {
     CAPTURE(tls);
     SlowLink link(tls);
-    Producer producer(link.url, "orders", link.producer_options());
+    Producer producer(link.client(), "orders");
     producer.send("small");
     link.proxy.rate(kRate, kRate);
     const auto begun = Clock::now();
@@ -65,9 +65,7 @@ TEST_CASE("slow link: a payload of any size can be read, with TLS and without") 
     SlowLink link(tls);
     Producer producer(link.server.url(), "orders");
     const std::string id = producer.send(kLarge).id;
-    InspectorOptions options;
-    options.connection = link.connection;
-    Inspector inspector(link.url, "orders", options);
+    Inspector inspector(link.client(), "orders");
     link.proxy.rate(kRate, kRate);
     const auto begun = Clock::now();
     CHECK(inspector.find(id)->payload == kLarge);
@@ -78,9 +76,7 @@ TEST_CASE("slow link: a payload of any size can be read, with TLS and without") 
 TEST_CASE("slow link: silence in the middle of an answer ends the call, with what had arrived and for how long") {
   SlowLink link(false);
   const std::string id = Producer(link.server.url(), "orders").send(kLarge).id;
-  InspectorOptions options;
-  options.connection = link.connection;
-  Inspector inspector(link.url, "orders", options);
+  Inspector inspector(link.client(), "orders");
   CHECK(inspector.counts().ready == 1);
   link.proxy.rate(kRate, kRate);
   std::thread silence([&] {
@@ -100,9 +96,8 @@ TEST_CASE("slow link: silence in the middle of an answer ends the call, with wha
 
 // ---- Consumers ------------------------------------------------------------------------------------------------------
 
-ConsumerOptions consumer_options(const SlowLink& link, test::Lines& lines) {
+ConsumerOptions consumer_options(test::Lines& lines) {
   ConsumerOptions options = test::quick(4);
-  options.connection = link.connection;
   options.logger = lines.logger();
   return options;
 }
@@ -134,7 +129,7 @@ TEST_CASE("slow link: a consumer handles large payloads, and small messages and 
     Ledger ledger, others;
     test::Lines lines;
     std::vector<Subscription> subscriptions{{"orders", ledger.watch()}, {"mails", others.watch()}};
-    test::ConsumerPtr consumer(new Consumer(link.url, std::move(subscriptions), consumer_options(link, lines)));
+    test::ConsumerPtr consumer(new Consumer(link.client(), std::move(subscriptions), consumer_options(lines)));
     consumer->start();
     link.proxy.rate(kRate, kRate);
     CHECK(ledger.settles(2));
@@ -163,9 +158,9 @@ TEST_CASE("slow link: leases are renewed while a large payload takes longer than
   producer.send("held");
   Ledger ledger;
   test::Lines lines;
-  ConsumerOptions options = consumer_options(link, lines);
+  ConsumerOptions options = consumer_options(lines);
   options.lease = 4s;
-  Consumer consumer(link.url, "orders", ledger.watch([](const Message& message) {
+  Consumer consumer(link.client(), "orders", ledger.watch([](const Message& message) {
     if (message.payload() != "held") return ack();
     std::this_thread::sleep_for(9s);
     return test::ack_if(!message.lease_lost());
@@ -194,7 +189,7 @@ TEST_CASE("slow link: a payload above client-output-buffer-limit becomes a dead 
   Ledger ledger, others;
   test::Lines lines;
   std::vector<Subscription> subscriptions{{"orders", ledger.watch()}, {"mails", others.watch()}};
-  test::ConsumerPtr consumer(new Consumer(link.url, std::move(subscriptions), consumer_options(link, lines)));
+  test::ConsumerPtr consumer(new Consumer(link.client(), std::move(subscriptions), consumer_options(lines)));
   consumer->start();
   CHECK(ledger.settles(3));
   CHECK(others.settles(1));
@@ -218,9 +213,9 @@ TEST_CASE("slow link: a payload that no connection lives long enough for becomes
   producer.send(kLarge, with(&SendOptions::retries, 1));
   Ledger ledger;
   test::Lines lines;
-  ConsumerOptions options = consumer_options(link, lines);
+  ConsumerOptions options = consumer_options(lines);
   options.lease = 2s;  // of what a take returns when the connection is closed
-  Consumer consumer(link.url, "orders", ledger.watch(), options);
+  Consumer consumer(link.client(), "orders", ledger.watch(), options);
   consumer.start();
   link.proxy.rate(kRate, kRate);
   Inspector inspector(link.server.url(), "orders");
@@ -246,7 +241,7 @@ TEST_CASE("slow link: every partition of a queue delivers its large payloads") {
   for (int i = 0; i < 20; ++i) producer.send("small");
   Ledger ledger;
   test::Lines lines;
-  Consumer consumer(link.url, "orders", ledger.watch(), consumer_options(link, lines));
+  Consumer consumer(link.client(), "orders", ledger.watch(), consumer_options(lines));
   consumer.start();
   link.proxy.rate(kRate, kRate);
   CHECK(ledger.settles(28));
@@ -260,7 +255,7 @@ TEST_CASE("slow link: a consumer that stops gives back a message whose payload i
   producer.send(kLarge);
   Ledger ledger;
   test::Lines lines;
-  Consumer consumer(link.url, "orders", ledger.watch(), consumer_options(link, lines));
+  Consumer consumer(link.client(), "orders", ledger.watch(), consumer_options(lines));
   consumer.start();
   link.proxy.rate(kRate, kRate);
   REQUIRE(ledger.settles(1));
@@ -286,7 +281,7 @@ TEST_CASE("slow link: a payload that another server lacks is not gone, with the 
     Producer producer(link.server.url(), "orders");
     Ledger ledger;
     test::Lines lines;
-    Consumer consumer(link.url, "orders", ledger.watch(), consumer_options(link, lines));
+    Consumer consumer(link.client(), "orders", ledger.watch(), consumer_options(lines));
     consumer.start();
     link.proxy.rate(kRate, kRate);
     producer.send(kLarge);
@@ -306,7 +301,7 @@ TEST_CASE("slow link: a user without the right to STRLEN gets large payloads, to
   Producer producer(link.server.url(), "orders");
   Ledger ledger;
   test::Lines lines;
-  Consumer consumer(link.url, "orders", ledger.watch(), consumer_options(link, lines));
+  Consumer consumer(link.client(), "orders", ledger.watch(), consumer_options(lines));
   consumer.start();
   link.proxy.rate(kRate, kRate);
   producer.send(kLarge);
@@ -334,10 +329,10 @@ TEST_CASE("slow link: the log has how long Redis was silent, from the last byte 
     Producer producer(link.server.url(), "orders");
     Ledger ledger;
     test::Lines lines;
-    ConsumerOptions options = consumer_options(link, lines);
+    ConsumerOptions options = consumer_options(lines);
     options.durability = one.durability;
     options.poll_interval = one.poll_interval;
-    Consumer consumer(link.url, "orders", ledger.watch(), options);
+    Consumer consumer(link.client(), "orders", ledger.watch(), options);
     consumer.start();
     producer.send("small");
     REQUIRE(test::eventually([&] { return consumer.stats().acked == 1; }));

@@ -32,11 +32,9 @@ void check_all(const std::string& url, const TlsOptions& tls, const std::vector<
   const auto check = [&](const std::string& text) {
     for (const std::string& part : parts) CHECK(has(text, part));
   };
-  const auto producing = with(&ProducerOptions::connection, connection);
-  InspectorOptions inspecting;
-  inspecting.connection = connection;
-  Producer producer(url, "orders", producing);
-  Inspector inspector(url, "orders", inspecting);
+  const Client client(url, connection);
+  Producer producer(client, "orders");
+  Inspector inspector(client, "orders");
   for (const std::function<void()>& call : {std::function<void()>([&] { producer.send("x"); }),
                                             std::function<void()>([&] { return inspector.counts(); })}) {
     const auto start = Clock::now();
@@ -47,10 +45,9 @@ void check_all(const std::string& url, const TlsOptions& tls, const std::vector<
   }
   Lines lines;
   ConsumerOptions consuming = test::quick();
-  consuming.connection = connection;
   consuming.logger = lines.logger();
   Consumer consumer(
-      url, "orders", [](const Message&) { return ack(); }, consuming);
+      client, "orders", [](const Message&) { return ack(); }, consuming);
   const auto start = Clock::now();
   consumer.start();  // does not throw, because the fault may be temporary
   CHECK(Clock::now() - start < timeout + 3s);
@@ -122,15 +119,14 @@ TEST_CASE("tls: a server at its maxclients closes in the handshake") {
 
 TEST_CASE("tls: files that cannot be used are errors of the first call, and of start()") {
   const RedisChild server(serving(files().server));
-  ProducerOptions producing;
-  producing.connection.tls.ca_file = "/no/such/ca.pem";
-  Producer producer(secure(server), "orders", producing);
+  ClientOptions producing;
+  producing.tls.ca_file = "/no/such/ca.pem";
+  Producer producer({secure(server), producing}, "orders");
   const std::string named = "invalid_argument: tls.ca_file: cannot use '/no/such/ca.pem': No such file or directory";
   for (int i = 0; i < 2; ++i) CHECK(has(thrown([&] { producer.send("x"); }), named));
   ConsumerOptions consuming = test::quick();
-  consuming.connection = producing.connection;
   Consumer consumer(
-      secure(server), "orders", [](const Message&) { return ack(); }, consuming);
+      {secure(server), producing}, "orders", [](const Message&) { return ack(); }, consuming);
   CHECK(has(thrown([&] { consumer.start(); }), named));
 }
 
@@ -140,10 +136,11 @@ TEST_CASE("tls: a consumer continues when the server's certificate is renewed, w
   Producer("unix://" + server.unix_socket().path, "orders").send("x");
   test::Ledger ledger;
   Lines lines;
+  ClientOptions client_options;
   ConsumerOptions options = test::quick();
-  options.connection.tls = trusting(files().ca);
+  client_options.tls = trusting(files().ca);
   options.logger = lines.logger();
-  Consumer consumer(secure(server), "orders", ledger.watch(), options);
+  Consumer consumer({secure(server), client_options}, "orders", ledger.watch(), options);
   consumer.start();
   REQUIRE(eventually([&] { return consumer.stats().errors >= 3; }, kPatience));
   CHECK(ledger.size() == 0);

@@ -27,7 +27,7 @@ struct TlsServer {
 
 TEST_CASE("tls: a producer replaces a closed connection, and its caller gets no error") {
   TlsServer tls;
-  Producer producer(tls.url(), "orders", with(&ProducerOptions::connection, tls.connection));
+  Producer producer({tls.url(), tls.connection}, "orders");
   CHECK(producer.send("before").created);
   test::Redis client(tls.server->socket());
   REQUIRE(client.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}).integer >= 1);
@@ -38,11 +38,9 @@ TEST_CASE("tls: a producer replaces a closed connection, and its caller gets no 
 
 TEST_CASE("tls: a consumer continues after its server was restarted") {
   TlsServer tls;
-  Producer producer(tls.url(), "orders", with(&ProducerOptions::connection, tls.connection));
+  Producer producer({tls.url(), tls.connection}, "orders");
   test::Ledger ledger;
-  ConsumerOptions options = test::quick();
-  options.connection = tls.connection;
-  Consumer consumer(tls.url(), "orders", ledger.watch(), options);
+  Consumer consumer({tls.url(), tls.connection}, "orders", ledger.watch(), test::quick());
   consumer.start();
   producer.send("before");
   REQUIRE(ledger.settles(1));

@@ -301,18 +301,18 @@ TEST_CASE("pause and resume: a pause ends at resume or after its time, and count
 TEST_CASE("queues: returns the name of every queue ever used under the prefix, sorted") {
   const std::string prefix = test::fresh_queue();
   const auto use = [&](const std::string& name, HashTag tag) {
-    ProducerOptions options;
-    options.queue.prefix = prefix;
-    options.queue.hash_tag = tag;
-    Producer(test::server().url(), name, options).send("x");
+    ClientOptions options;
+    options.keys.prefix = prefix;
+    options.keys.hash_tag = tag;
+    Producer({test::server().url(), options}, name).send("x");
   };
   use("b", HashTag::off);
   use("a:1", HashTag::off);
   use("c", HashTag::on);
   use("b", HashTag::off);
-  InspectorOptions options;
-  options.queue.prefix = prefix;
-  Inspector inspector(test::server().url(), "b", options);
+  ClientOptions options;
+  options.keys.prefix = prefix;
+  Inspector inspector({test::server().url(), options}, "b");
   CHECK(inspector.queues() == std::vector<std::string>{"a:1", "b", "c"});
 }
 
@@ -320,11 +320,11 @@ TEST_CASE("queues: leaves out names that no queue can have") {
   const std::string prefix = test::fresh_queue();
   test::redis().cmd({"SADD", prefix + ":queues", prefix + ":", '{' + prefix + ":}", prefix + ":a", prefix + ":b{c}",
                      '{' + prefix + ":a#1.83}"});
-  InspectorOptions options;
-  options.queue.prefix = prefix;
-  CHECK(Inspector(test::server().url(), "a", options).queues() == std::vector<std::string>{"a", "b{c}"});
-  options.queue.hash_tag = HashTag::on;  // with hash tags, names may not contain braces
-  CHECK(Inspector(test::server().url(), "a", options).queues() == std::vector<std::string>{"a"});
+  ClientOptions options;
+  options.keys.prefix = prefix;
+  CHECK(Inspector({test::server().url(), options}, "a").queues() == std::vector<std::string>{"a", "b{c}"});
+  options.keys.hash_tag = HashTag::on;  // with hash tags, names may not contain braces
+  CHECK(Inspector({test::server().url(), options}, "a").queues() == std::vector<std::string>{"a"});
 }
 
 TEST_CASE("queues: finds any number of queues in bounded steps, and returns each once, sorted") {
@@ -337,9 +337,9 @@ TEST_CASE("queues: finds any number of queues in bounded steps, and returns each
   }
   words.push_back("{" + prefix + ":" + expected.front() + "}");  // the same name with a hash tag
   REQUIRE(test::redis().cmd(words) == expected.size() + 1);
-  InspectorOptions options;
-  options.queue.prefix = prefix;
-  Inspector inspector(test::server().url(), "a", options);
+  ClientOptions options;
+  options.keys.prefix = prefix;
+  Inspector inspector({test::server().url(), options}, "a");
   test::redis().cmd({"CONFIG", "RESETSTAT"});
   CHECK(inspector.queues() == expected);
   CHECK(test::info("commandstats", "cmdstat_smembers") == "");

@@ -90,11 +90,10 @@ TEST_CASE("partitions: in a Cluster they are spread over the masters, and each i
 
 TEST_CASE("partitions: an Inspector and a QueueAdmin have one connection to each master together") {
   const std::string name = test::fresh_queue();
-  InspectorOptions options;
-  options.connection.client_name = name;
   Partitioned queue(32, masters().url());
-  Inspector inspector(queue.url, queue.name, options);
-  QueueAdmin admin(queue.url, queue.name, options);
+  const Client client(queue.url, with(&ClientOptions::client_name, name));
+  Inspector inspector(client, queue.name);
+  QueueAdmin admin(client, queue.name);
   std::vector<std::string> ids;
   for (unsigned partition = 0; partition < 32; ++partition) ids.push_back(queue.to.send(partition, "x", 1h));
   CHECK(inspector.counts().pending == 32);
@@ -138,10 +137,10 @@ TEST_CASE("partitions: calls follow when many of them have moved to another mast
 
 TEST_CASE("partitions: while a master is away, only calls that need its partitions fail") {
   Partitioned queue(16, masters().url());
+  const ClientOptions client_options = impatient();
   InspectorOptions options;
-  options.connection = impatient();
-  Inspector inspector(queue.url, queue.name, options);
-  QueueAdmin admin(queue.url, queue.name, options);
+  Inspector inspector({queue.url, client_options}, queue.name, options);
+  QueueAdmin admin({queue.url, client_options}, queue.name, options);
   std::vector<std::string> ids;
   for (unsigned partition = 0; partition < 16; ++partition) ids.push_back(queue.to.send(partition, "x", 1h));
   CHECK(inspector.counts().pending == 16);
@@ -167,7 +166,7 @@ TEST_CASE("partitions: while a master is away, only calls that need its partitio
   CHECK(inspector.find(ids[third]).has_value());
   CHECK(thrown([&] { return inspector.find(ids[1]); }).find("ConnectionError: ") == 0);
   options.partition = third;
-  CHECK(Inspector(queue.url, queue.name, options).counts().pending == 1);
+  CHECK(Inspector({queue.url, client_options}, queue.name, options).counts().pending == 1);
   options.partition.reset();
 
   // Those of the masters that are there are done.
@@ -198,15 +197,14 @@ TEST_CASE("partitions: while a master is away, only calls that need its partitio
 
 TEST_CASE("partitions: without partition 0 the layout is read from partition 1, and unknown is not a guess") {
   Partitioned queue(16, masters().url());
-  InspectorOptions options;
-  options.connection = impatient();
+  const ClientOptions options = impatient();
   const std::vector<Node*> of = owners(queue, 16);
   unsigned there = 1;
   while (of[there] == of[0]) ++there;
   const std::string id = queue.to.send(there, "x", 1h);
   Away away(masters(), *of[0]);
-  Inspector inspector(queue.url, queue.name, options);
-  QueueAdmin admin(queue.url, queue.name, options);
+  Inspector inspector({queue.url, options}, queue.name);
+  QueueAdmin admin({queue.url, options}, queue.name);
   REQUIRE(eventually([&] { return thrown([&] { return inspector.find(id); }) == "nothing"; }, kPatience));
   CHECK(inspector.find(id)->partition == there);
   CHECK(inspector.partitions().size() == 16);
@@ -221,9 +219,8 @@ TEST_CASE("partitions: without partition 0 the layout is read from partition 1, 
 TEST_CASE("partitions: a queue that has one does not wait for another master, except once for the copy of the layout") {
   test::Queue queue(masters().url());
   queue.send("x");
-  InspectorOptions options;
-  options.connection = impatient();
-  Inspector inspector(queue.url, queue.name, options);
+  const ClientOptions options = impatient();
+  Inspector inspector({queue.url, options}, queue.name);
   Node& other = masters().owner(store::make_keys(queue.name, {"dp", true, false}, 1).base);
   REQUIRE(&other != &masters().owner("{dp:" + queue.name + "}"));
   other.freeze();

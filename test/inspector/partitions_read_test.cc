@@ -136,9 +136,8 @@ TEST_CASE("partitions: one can be looked at alone, and one that is not there is 
   CHECK(thrown([&] { Inspector(queue.url, queue.name, queue.only(256)); }) ==
         "invalid_argument: partition: 256; expected 0 to 255");
   const test::Queue plain;
-  CHECK(thrown([&] {
-          return Inspector(plain.url, plain.name, {{}, {}, 1U}).counts();
-        }) == "invalid_argument: partition: 1; " + plain.name + " has only partition 0");
+  CHECK(thrown([&] { return Inspector(plain.url, plain.name, {1U}).counts(); }) ==
+        "invalid_argument: partition: 1; " + plain.name + " has only partition 0");
   Inspector new_one(queue.url, queue.name, queue.only(5));
   queue.admin.set_partitions(8);
   CHECK(new_one.counts().ready == 0);
@@ -160,7 +159,7 @@ TEST_CASE(
   REQUIRE(found[2]);
   CHECK(found[2]->partition == 3);
   CHECK(queue.inspector.find(at_nine)->state == State::ready);
-  CHECK_FALSE(Inspector(queue.url, queue.name, {{}, {}, 3U}).find(at_nine));
+  CHECK_FALSE(Inspector(queue.url, queue.name, {3U}).find(at_nine));
 }
 
 TEST_CASE("partitions: ids of callers and of other queues are looked for in partition 0") {

@@ -45,10 +45,10 @@ TEST_CASE("partitions: another number than a power of two up to 256 is refused w
     CHECK(thrown([&] { queue.admin.set_partitions(wrong); }) ==
           "invalid_argument: partitions: " + std::to_string(wrong) + "; expected a power of two from 1 to 256");
   }
-  InspectorOptions options;
-  options.queue.go.bodies_under_dp = true;
-  QueueAdmin admin(queue.url, queue.name, options);
-  CHECK(has(thrown([&] { admin.set_partitions(2); }), "queue.go.bodies_under_dp"));
+  ClientOptions options;
+  options.keys.go.bodies_under_dp = true;
+  QueueAdmin admin({queue.url, options}, queue.name);
+  CHECK(has(thrown([&] { admin.set_partitions(2); }), "keys.go.bodies_under_dp"));
   CHECK(text_of(queue.inspector.layout()) == "1 of 1");
 }
 

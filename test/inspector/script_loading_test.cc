@@ -25,22 +25,19 @@ void add_user(const test::Node& node, const std::string& role, const Words& more
   test::must(node, words);
 }
 
-template <class Options>
-Options as(const std::string& role) {
-  Options options;
-  options.connection.user = "orders-" + role;
-  options.connection.password = "secret";
-  options.queue.hash_tag = HashTag::on;
-  return options;
+Client as(const std::string& role, const std::string& url) {
+  ClientOptions options = test::logged_in_as("orders-" + role, "secret");
+  options.keys.hash_tag = HashTag::on;
+  return {url, options};
 }
 
 void check_loaded(const std::string& url, std::size_t servers) {
-  const ClientOptions loader = as<InspectorOptions>("loader").connection;
-  for (const ServerScripts& one : find_scripts(url, loader)) CHECK(one.loaded.empty());
-  const auto loaded = load_scripts(url, loader);
+  const Client loader = as("loader", url);
+  for (const ServerScripts& one : find_scripts(loader)) CHECK(one.loaded.empty());
+  const auto loaded = load_scripts(loader);
   CHECK(loaded.size() == servers);
   for (const ServerScripts& one : loaded) CHECK_MESSAGE(one.error.empty(), one.address, ": ", one.error);
-  for (const ServerScripts& one : find_scripts(url, loader)) {
+  for (const ServerScripts& one : find_scripts(loader)) {
     CHECK(one.missing.empty());
     CHECK(one.loaded.size() == store::scripts::all().size());
   }
@@ -49,12 +46,12 @@ void check_loaded(const std::string& url, std::size_t servers) {
 // Checks that a producer and a consumer without EVAL work before and after the master changes.
 template <class Change>
 void check_failover(const std::string& url, Change change) {
-  ConsumerOptions options = as<ConsumerOptions>("consumer");
+  ConsumerOptions options;
   options.concurrency = 1;
   test::Ledger ledger;
-  Consumer consumer(url, "orders", ledger.watch(), options);
+  Consumer consumer(as("consumer", url), "orders", ledger.watch(), options);
   consumer.start();
-  Producer producer(url, "orders", as<ProducerOptions>("producer"));
+  Producer producer(as("producer", url), "orders");
   producer.send("before");
   REQUIRE(ledger.settles(1));
   change();
@@ -109,7 +106,7 @@ TEST_CASE("loading scripts: a user without the right to load them gets the list 
   ClientOptions options;
   options.user = "looker";
   options.password = "secret";
-  const auto refused = load_scripts(server.url(), options);
+  const auto refused = load_scripts({server.url(), options});
   REQUIRE(refused.size() == 1);
   CHECK(!refused[0].error.empty());
   CHECK(refused[0].loaded.empty());
@@ -149,7 +146,7 @@ TEST_CASE("loading scripts: a replica whose name TLS refuses is reported, and on
   ClientOptions options;
   options.sentinel.encrypted = false;
   const std::string url = sentinel.url("rediss");
-  for (const auto& servers : {load_scripts(url, options), find_scripts(url, options)}) {
+  for (const auto& servers : {load_scripts({url, options}), find_scripts({url, options})}) {
     REQUIRE(servers.size() == 2);
     CHECK(servers[0].error.find("Connection refused") != std::string::npos);
     CHECK(servers[1].address.find(".example:") == 0);

@@ -15,11 +15,7 @@ using test::redis;
 
 constexpr char kClient[] = "registry-test";
 
-ConsumerOptions visible(std::size_t concurrency = 1) {
-  ConsumerOptions options = quick(concurrency);
-  options.connection.client_name = kClient;
-  return options;
-}
+const ClientOptions kVisible = with(&ClientOptions::client_name, kClient);
 
 Handler behind(Gate& gate) {
   return [&gate](const Message&) {
@@ -67,10 +63,10 @@ TEST_CASE("workers: a consumer is listed with its host, process, version, queues
   Queue queue;
   CHECK(queue.inspector.workers().empty());
   Ledger ledger;
-  ConsumerOptions options = visible(3);
+  ConsumerOptions options = quick(3);
   options.name = "orders\nservice";
   const auto before = redis_now();
-  const auto consumer = queue.consumer(ledger.watch(), options);
+  const auto consumer = queue.consumer(ledger.watch(), options, kVisible);
   consumer->start();
   const auto worker = only_worker(queue);
   REQUIRE(worker);
@@ -97,7 +93,7 @@ TEST_CASE("workers: a consumer names the messages that its handlers have been wo
   Queue queue;
   Ledger ledger;
   Gate gate;
-  const auto consumer = queue.consumer(ledger.watch(behind(gate)), visible(7));
+  const auto consumer = queue.consumer(ledger.watch(behind(gate)), quick(7), kVisible);
   consumer->start();
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < 7; ++i) {
@@ -131,7 +127,7 @@ TEST_CASE("workers: a Delivery that is not settled counts as running, after its 
         const std::lock_guard lock(mutex);
         kept.push_back(std::move(delivery));
       },
-      visible(2));
+      quick(2), kVisible);
   consumer->start();
   const std::string id = queue.send("x");
   const auto size = [&] {
@@ -150,7 +146,7 @@ TEST_CASE("workers: a Delivery that is not settled counts as running, after its 
 
 TEST_CASE("workers: a consumer that was stopped is gone at once, and leaves no key") {
   Queue queue;
-  const auto consumer = queue.consumer(test::ack_all, visible());
+  const auto consumer = queue.consumer(test::ack_all, quick(), kVisible);
   consumer->start();
   REQUIRE(only_worker(queue));
   CHECK(consumer->stop(kPatience));
@@ -162,7 +158,7 @@ TEST_CASE("workers: a consumer that could not finish its messages stays listed a
   Queue queue;
   Ledger ledger;
   Gate gate;
-  const auto consumer = queue.consumer(ledger.watch(behind(gate)), visible());
+  const auto consumer = queue.consumer(ledger.watch(behind(gate)), quick(), kVisible);
   consumer->start();
   queue.send("x");
   REQUIRE(ledger.reaches(1));
@@ -185,7 +181,7 @@ TEST_CASE("workers: a process that was killed or is frozen is listed until its e
     CHECK(redis().cmd({"PTTL", queue.base + ":consumers"}).integer <= 60'000);
     end_entry(queue, worker->consumer);
     CHECK(queue.inspector.workers().empty());
-    const auto other = queue.consumer(test::ack_all, visible());
+    const auto other = queue.consumer(test::ack_all, quick(), kVisible);
     other->start();
     const auto found = only_worker(queue);
     REQUIRE(found);
@@ -198,9 +194,9 @@ TEST_CASE("workers: a consumer of two queues is listed in both, each with the me
   Queue one, two;
   Ledger ledger;
   Gate gate;
-  ConsumerOptions options = visible(4);
-  const test::ConsumerPtr consumer(
-      new Consumer(one.url, {{one.name, ledger.watch(behind(gate))}, {two.name, ledger.watch(behind(gate))}}, options));
+  ConsumerOptions options = quick(4);
+  const test::ConsumerPtr consumer(new Consumer(
+      {one.url, kVisible}, {{one.name, ledger.watch(behind(gate))}, {two.name, ledger.watch(behind(gate))}}, options));
   consumer->start();
   const std::string id = one.send("x");
   two.send("y");
@@ -226,7 +222,7 @@ TEST_CASE("workers: of a queue with partitions there is one entry, with the mess
   queue.admin.set_partitions(4);
   Ledger ledger;
   Gate gate;
-  const auto consumer = queue.consumer(ledger.watch(behind(gate)), visible(8));
+  const auto consumer = queue.consumer(ledger.watch(behind(gate)), quick(8), kVisible);
   consumer->start();
   for (int i = 0; i < 8; ++i) queue.send("x");
   REQUIRE(ledger.reaches(8));
@@ -240,9 +236,9 @@ TEST_CASE("workers: of a queue with partitions there is one entry, with the mess
 TEST_CASE("workers: with register_consumer off a consumer writes nothing") {
   Queue queue;
   Ledger ledger;
-  ConsumerOptions options = visible();
+  ConsumerOptions options = quick();
   options.register_consumer = false;
-  const auto consumer = queue.consumer(ledger.watch(), options);
+  const auto consumer = queue.consumer(ledger.watch(), options, kVisible);
   consumer->start();
   queue.send("x");
   REQUIRE(ledger.settles(1));
@@ -256,9 +252,9 @@ TEST_CASE("workers: a refused entry disturbs no delivery, is logged once, and is
   redis().cmd({"SET", queue.base + ":consumers", "of another program"});
   Ledger ledger;
   test::Lines lines;
-  ConsumerOptions options = visible();
+  ConsumerOptions options = quick();
   options.logger = lines.logger();
-  const auto consumer = queue.consumer(ledger.watch(), options);
+  const auto consumer = queue.consumer(ledger.watch(), options, kVisible);
   consumer->start();
   const std::string warning = "cannot write what this consumer does into " + queue.base + ":consumers";
   REQUIRE(eventually([&] { return lines.count(Severity::warning, warning) == 1; }, kPatience));
@@ -300,7 +296,7 @@ TEST_CASE("workers: an entry that cannot be read is shown as damaged, after the 
 
 TEST_CASE("workers: entries that are longer than any consumer writes are shown as damaged, and are not read") {
   Queue queue;
-  const auto consumer = queue.consumer([](const Message&) { return ack(); }, visible());
+  const auto consumer = queue.consumer([](const Message&) { return ack(); }, quick(), kVisible);
   consumer->start();
   REQUIRE(only_worker(queue));
   REQUIRE(consumer->stop());

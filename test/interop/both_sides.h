@@ -33,12 +33,11 @@ inline delayqueue::Handler record(Deliveries& to, delayqueue::Verdict verdict = 
 }
 
 // Options of a consumer that polls often, so that it sees soon what Go does.
-inline delayqueue::ConsumerOptions quick(delayqueue::KeyOptions queue = {}) {
+inline delayqueue::ConsumerOptions quick() {
   delayqueue::ConsumerOptions options;
   options.concurrency = 2;
   options.poll_interval = std::chrono::milliseconds(50);
   options.reconnect_grace = std::chrono::milliseconds(100);
-  options.queue = std::move(queue);
   return options;
 }
 

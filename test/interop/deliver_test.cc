@@ -93,7 +93,8 @@ namespace {
 
 // Sends a message in both directions, with options that change the names of the keys.
 void both_ways(const std::string& queue, const KeyOptions& options, const GoProgram::Flags& flags) {
-  Producer producer(test::server().url(), queue, {.queue = options});
+  const Client client(test::server().url(), {.keys = options});
+  Producer producer(client, queue);
   producer.send("to-go");
   {
     GoProgram worker("work", queue, flags);
@@ -104,7 +105,7 @@ void both_ways(const std::string& queue, const KeyOptions& options, const GoProg
   send.insert(send.end(), {"-payload", "to-cpp"});
   go("send", queue, send);
   test::Deliveries handled;
-  Consumer consumer(test::server().url(), queue, test::record(handled), test::quick(options));
+  Consumer consumer(client, queue, test::record(handled), test::quick());
   consumer.start();
   REQUIRE(eventually([&] { return handled.size() > 0; }));
   CHECK(handled.all().front().payload() == "to-cpp");

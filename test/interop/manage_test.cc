@@ -51,7 +51,7 @@ TEST_CASE("C++ cancels a ready message of Go: it is not delivered") {
 
 TEST_CASE("with remove_from_lists a cancelled id does not use up the fetch limit of a Go worker") {
   const auto queue = test::fresh_queue();
-  Producer producer(test::server().url(), queue, {.queue = {.go = {.remove_from_lists = true}}});
+  Producer producer({test::server().url(), {.keys = {.go = {.remove_from_lists = true}}}}, queue);
   const auto sent = producer.send_batch({"first", "second", "third"});
   GoProgram worker("work", queue, {"-limit", "1", "-hold", "1s"});
   REQUIRE(eventually([&] { return worker.count("take first") == 1; }));

@@ -84,15 +84,15 @@ TEST_CASE("Go's Monitor receives events of C++ with their codes and counts") {
     return test::redis().cmd({"PUBSUB", "NUMSUB", "dq:" + queue + ":reportEvents"}).strings()[1] == "1";
   }));
   auto options = test::quick();
-  options.report_events = true;
+  const Client reporting(test::server().url(), {.keys = {.go = {.report_events = true}}});
   Consumer worker(
-      test::server().url(), queue,
+      reporting, queue,
       [](const Message& m) -> Verdict {
         if (m.payload() == "never" || (m.payload() == "later" && m.attempt() == 1)) return nack(0ms, "no");
         return ack();
       },
       options);
-  Producer producer(test::server().url(), queue, {.retries = 1, .report_events = true});
+  Producer producer(reporting, queue, {.retries = 1});
   producer.send_batch({"at once", "later", "never"}, {.delay = 100ms});
   worker.start();
 

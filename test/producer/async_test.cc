@@ -100,11 +100,7 @@ void blocks_at(std::size_t most, const std::string& payload) {
   PrivateServer own;
   FaultProxy proxy(own.socket());
   Queue queue(own.url());
-  Producer producer(proxy.url(), queue.name, [] {
-    ProducerOptions options;
-    options.connection.command_timeout = 60s;
-    return options;
-  }());
+  Producer producer({proxy.url(), with(&ClientOptions::command_timeout, 60s)}, queue.name);
   producer.send("warm");
   proxy.hold_replies(true);
   std::atomic<std::size_t> accepted{0};

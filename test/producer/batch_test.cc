@@ -100,9 +100,9 @@ TEST_CASE("send_batch: while Redis executes one part of a large batch, the next 
   PrivateServer own;
   test::Redis client(own.socket());
   test::FaultProxy proxy(own.socket());
-  ProducerOptions options;
-  options.connection.command_timeout = 2 * test::kPatience;
-  Producer producer(proxy.url(), test::fresh_queue(), options);
+  ClientOptions options;
+  options.command_timeout = 2 * test::kPatience;
+  Producer producer({proxy.url(), options}, test::fresh_queue());
   producer.send_batch({"loads", "the script"});
   const std::size_t before = test::calls_of("evalsha", client);
   const auto calls = [&] { return test::calls_of("evalsha", client) - before; };

@@ -134,9 +134,11 @@ class SlowSends {
 
   // scheme: of the producer's URL; empty: that of the proxy.
   SlowSends(const std::string& server, const ProducerOptions& options, const std::string& scheme,
-            FaultProxy::Via via = FaultProxy::Via::port, milliseconds each_way = 2ms)
+            FaultProxy::Via via = FaultProxy::Via::port, milliseconds each_way = 2ms,
+            const ClientOptions& client_options = {})
       : proxy_(server, via),
-        producer_(scheme.empty() ? proxy_.url() : scheme + proxy_.address(), test::fresh_queue(), options) {
+        producer_({scheme.empty() ? proxy_.url() : scheme + proxy_.address(), client_options}, test::fresh_queue(),
+                  options) {
     static_cast<void>(producer_.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"));  // connects
     producer_.send("loads the script");
     proxy_.delay(each_way);
@@ -222,9 +224,10 @@ TEST_CASE("busy wait: a lone sender tries it over TLS, too") {
   if (!test::has_two_cores()) return;
   const test::TlsFiles& files = test::TlsFiles::shared();
   const test::RedisChild server(test::serving(files.server));
-  ProducerOptions options = waiting_busily(500us);
-  options.connection.tls.ca_file = files.ca;
-  SlowSends sends("127.0.0.1:" + std::to_string(server.tls().port), options, "rediss://");
+  ClientOptions client_options;
+  client_options.tls.ca_file = files.ca;
+  SlowSends sends("127.0.0.1:" + std::to_string(server.tls().port), waiting_busily(500us), "rediss://",
+                  FaultProxy::Via::port, 2ms, client_options);
   CHECK(sends.send(15) <= 4 * 15);
   CHECK(sends.send(16) > 10 * 16);
   CHECK(sends.send(50) <= 4 * 50);
@@ -352,9 +355,10 @@ TEST_CASE("busy wait: in a child of a fork, the senders of the parent do not cou
 TEST_CASE("busy wait: a lost reply is a ConnectionError with the id, and sending it again makes no second message") {
   const std::string queue = test::fresh_queue();
   FaultProxy proxy(test::server().socket());
+  ClientOptions client_options;
   ProducerOptions options = waiting_busily(1000us);
-  options.connection.command_timeout = 500ms;
-  Producer producer(proxy.url(), queue, options);
+  client_options.command_timeout = 500ms;
+  Producer producer({proxy.url(), client_options}, queue, options);
   for (int i = 0; i < 17; ++i) producer.send("x");  // the next waits are busy, if there are several cores
   const auto fails = [&] {
     try {

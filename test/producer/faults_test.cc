@@ -74,9 +74,9 @@ TEST_CASE("send: after a lost answer there is one message, even if the send is r
   PrivateServer own;
   Queue queue(own.url());
   queue.send("warm");
-  ProducerOptions options;
-  options.connection.command_timeout = 100ms;
-  Producer short_timeout(own.url(), queue.name, options);
+  ClientOptions options;
+  options.command_timeout = 100ms;
+  Producer short_timeout({own.url(), options}, queue.name);
   short_timeout.send("warm, too");
   ::kill(own.pid(), SIGSTOP);  // the send waits in the socket and runs later
   std::vector<std::string> ids;
@@ -153,12 +153,12 @@ TEST_CASE("other calls: without a server throw ConnectionError, and succeed when
 
 TEST_CASE("Producer and Inspector: a connection that was lost between two calls causes no error") {
   Queue queue;
-  ProducerOptions producing;
-  producing.connection.client_name = "p-" + queue.name;
-  InspectorOptions inspecting;
-  inspecting.connection.client_name = "i-" + queue.name;
-  Producer producer(queue.url, queue.name, producing);
-  Inspector inspector(queue.url, queue.name, inspecting);
+  ClientOptions producing;
+  producing.client_name = "p-" + queue.name;
+  ClientOptions inspecting;
+  inspecting.client_name = "i-" + queue.name;
+  Producer producer({queue.url, producing}, queue.name);
+  Inspector inspector({queue.url, inspecting}, queue.name);
   for (std::uint64_t round = 1; round <= 5; ++round) {
     CHECK(producer.send("x").created);
     CHECK(inspector.counts().ready == round);
@@ -198,10 +198,10 @@ TEST_CASE("send: a key of a wrong type causes a ReplyError with WRONGTYPE, and n
 TEST_CASE("login: a wrong password, user or database causes an error with the address, without the password") {
   PrivateServer own = server_with({"--user", "ann", "on", ">correct-horse", "~*", "&*", "+@all"});
   const auto attempt = [&](const std::string& user, const std::string& password, const std::string& query = {}) {
-    ProducerOptions options;
-    options.connection.user = user;
-    options.connection.password = password;
-    Producer producer(own.url() + query, "orders", options);
+    ClientOptions options;
+    options.user = user;
+    options.password = password;
+    Producer producer({own.url() + query, options}, "orders");
     return thrown([&] { producer.send("x"); });
   };
   CHECK(attempt("ann", "correct-horse") == "nothing");
@@ -220,14 +220,8 @@ TEST_CASE("login: a wrong password, user or database causes an error with the ad
   CHECK(!has(database, "correct-horse"));
   CHECK(attempt("ann", "correct-horse", "?db=3") == "nothing");
 
-  Consumer consumer(
-      own.url(), "orders", [](const Message&) { return ack(); },
-      [] {
-        ConsumerOptions options;
-        options.connection.user = "ann";
-        options.connection.password = "wrong-pony";
-        return options;
-      }());
+  Consumer consumer({own.url(), test::logged_in_as("ann", "wrong-pony")}, "orders",
+                    [](const Message&) { return ack(); });
   const std::string refused = thrown([&] { consumer.start(); });
   CAPTURE(refused);
   CHECK(has(refused, "ReplyError: "));
@@ -236,10 +230,10 @@ TEST_CASE("login: a wrong password, user or database causes an error with the ad
 
 TEST_CASE("send: a user without the needed rights gets a ReplyError, and nothing is stored") {
   PrivateServer own = server_with({"--user", "ann", "on", ">pw", "~*", "&*", "+@all", "-lpush", "-mset"});
-  ProducerOptions options;
-  options.connection.user = "ann";
-  options.connection.password = "pw";
-  Producer producer(own.url(), "orders", options);
+  ClientOptions options;
+  options.user = "ann";
+  options.password = "pw";
+  Producer producer({own.url(), options}, "orders");
   const std::string error = thrown([&] { producer.send("x"); });
   CAPTURE(error);
   CHECK(has(error, "ReplyError: "));
@@ -272,27 +266,27 @@ TEST_CASE("out of memory: a send throws ReplyError and stores nothing, and a con
 TEST_CASE("hash_tag: a queue that exists in the other form makes the first call throw invalid_argument") {
   Queue queue;
   queue.send("x");
-  ProducerOptions options;
-  options.queue.hash_tag = HashTag::on;
-  Producer tagged(queue.url, queue.name, options);
+  ClientOptions options;
+  options.keys.hash_tag = HashTag::on;
+  Producer tagged({queue.url, options}, queue.name);
   for (int i = 0; i < 2; ++i) {
     const std::string error = thrown([&] { tagged.send("y"); });
     CAPTURE(error);
-    CHECK(has(error, "invalid_argument: queue.hash_tag"));
+    CHECK(has(error, "invalid_argument: keys.hash_tag"));
     CHECK(has(error, "{" + queue.base + "}"));
   }
-  InspectorOptions inspecting;
-  inspecting.queue.hash_tag = HashTag::on;
-  CHECK(has(thrown([&] { return Inspector(queue.url, queue.name, inspecting).counts(); }),
-            "invalid_argument: queue.hash_tag"));
-  ConsumerOptions consuming = test::quick();
-  consuming.queue.hash_tag = HashTag::on;
-  const auto consumer = queue.consumer([](const Message&) { return ack(); }, consuming);
-  CHECK(has(thrown([&] { consumer->start(); }), "invalid_argument: queue.hash_tag"));
+  ClientOptions inspecting;
+  inspecting.keys.hash_tag = HashTag::on;
+  CHECK(has(thrown([&] {
+              return Inspector({queue.url, inspecting}, queue.name).counts();
+            }),
+            "invalid_argument: keys.hash_tag"));
+  const auto consumer = queue.consumer([](const Message&) { return ack(); }, test::quick(), inspecting);
+  CHECK(has(thrown([&] { consumer->start(); }), "invalid_argument: keys.hash_tag"));
   CHECK(test::snapshot("{" + queue.base + "}").empty());
 
   const std::string other = test::fresh_queue();
-  Producer first(queue.url, other, options);
+  Producer first({queue.url, options}, other);
   CHECK(first.send("x").created);
   CHECK(test::snapshot("{dp:" + other + "}").count("ready") == 1);
 }
@@ -313,9 +307,9 @@ TEST_CASE("a server that is not Redis causes an error with its address") {
 
 TEST_CASE("a server that does not answer causes a ConnectionError with the id after the timeout") {
   test::Listener silent([](int fd) { test::swallow(fd); });
-  ProducerOptions options;
-  options.connection.connect_timeout = 50ms;
-  Producer producer("redis://" + silent.address().text(), "orders", options);
+  ClientOptions options;
+  options.connect_timeout = 50ms;
+  Producer producer({"redis://" + silent.address().text(), options}, "orders");
   std::size_t ids = 0;
   try {
     producer.send("x");

@@ -436,10 +436,10 @@ TEST_CASE("partitions: a send that cannot wake consumers is stored all the same"
   PrivateServer own = test::server_with({"--user", "ann", "on", ">pw", "~*", "&*", "+@all", "-zpopmin"});
   Redis client(own.socket());
   Spread spread(2, own.url(), client);
-  ProducerOptions options;
-  options.connection.user = "ann";
-  options.connection.password = "pw";
-  Producer producer(own.url(), spread.queue.name, options);
+  ClientOptions options;
+  options.user = "ann";
+  options.password = "pw";
+  Producer producer({own.url(), options}, spread.queue.name);
   for (int i = 0; i < 4; ++i) CHECK(producer.send("x").created);
   CHECK(spread.ready_of_all(2) == std::vector<std::uint64_t>{2, 2});
   CHECK(client.cmd({"EXISTS", spread.keys(1).wake}) == 1);
@@ -467,11 +467,12 @@ TEST_CASE("partitions: one that the user has no right to is left out with a warn
   Redis client(own.socket());
   QueueAdmin(own.url(), "orders").set_partitions(4);
   test::Lines lines;
+  ClientOptions client_options;
   ProducerOptions options;
-  options.connection.user = "ann";
-  options.connection.password = "pw";
+  client_options.user = "ann";
+  client_options.password = "pw";
   options.logger = lines.logger();
-  Producer producer(own.url(), "orders", options);
+  Producer producer({own.url(), client_options}, "orders", options);
   const auto partition = [&] {
     return store::partition_of(producer.send("x").id, store::name_crc("orders", "dp")).value_or(0);
   };
@@ -499,10 +500,10 @@ TEST_CASE("partitions: a message that a script may have stored before a right wa
   PrivateServer own = test::server_with({"--user", "ann", "on", ">pw", "~*", "&*", "+@all", "-set"});
   Redis client(own.socket());
   Spread spread(4, own.url(), client);
-  ProducerOptions options;
-  options.connection.user = "ann";
-  options.connection.password = "pw";
-  Producer producer(own.url(), spread.queue.name, options);
+  ClientOptions options;
+  options.user = "ann";
+  options.password = "pw";
+  Producer producer({own.url(), options}, spread.queue.name);
   SendOptions expires;
   expires.ttl = 1h;  // the script then stores the body last, by SET
   for (int i = 0; i < 4; ++i) {
@@ -516,9 +517,9 @@ TEST_CASE("partitions: a message that a script may have stored before a right wa
 
 TEST_CASE("partitions: a queue with bodies under dp: has one, and a Producer with this option uses no other") {
   Spread spread(4);
-  ProducerOptions options;
-  options.queue.go.bodies_under_dp = true;
-  Producer producer(spread.queue.url, spread.queue.name, options);
+  ClientOptions options;
+  options.keys.go.bodies_under_dp = true;
+  Producer producer({spread.queue.url, options}, spread.queue.name);
   for (int i = 0; i < 8; ++i) CHECK(producer.send("x").created);
   CHECK(spread.ready_of_all(4) == std::vector<std::uint64_t>{8, 0, 0, 0});
   CHECK(producer.cancel(spread.id_for(3)) == State::unknown);

@@ -215,10 +215,11 @@ TEST_CASE("large payloads: a deletion that arrives late, after a repeated send, 
     if (partitions > 1) queue.admin.set_partitions(partitions);
     queue.producer.send_batch({kLarge, kLarge});  // so no EVAL sends the script, which contains UNLINK
     world.admin.cmd({"ACL", "SETUSER", "sender", "reset", "on", ">secret", "~*", "&*", "+@all", "-pexpire"});
+    ClientOptions client_options;
     ProducerOptions options;
-    options.connection.command_timeout = 300ms;
+    client_options.command_timeout = 300ms;
     options.durability = Durability::replicas(1, 10ms);
-    Producer limited("redis://sender:secret@" + proxy.address(), queue.name, options);
+    Producer limited({"redis://sender:secret@" + proxy.address(), client_options}, queue.name, options);
     CHECK_THROWS_AS(limited.send("x"), ConnectionError);  // opens the connection; it is not durable enough either
     proxy.black_hole_from("UNLINK");
     std::vector<OutgoingMessage> messages(2, OutgoingMessage{kLarge, {}});
@@ -251,9 +252,9 @@ TEST_CASE("large payloads: when the link is lost while bodies are deleted, other
   Queue queue(world.url());
   queue.producer.send_batch({kLarge, kLarge});  // so no EVAL sends the script, which contains UNLINK
   world.admin.cmd({"ACL", "SETUSER", "sender", "reset", "on", ">secret", "~*", "&*", "+@all", "-pexpire"});
-  ProducerOptions options;
-  options.connection.command_timeout = 400ms;
-  Producer limited("redis://sender:secret@" + proxy.address(), queue.name, options);
+  ClientOptions options;
+  options.command_timeout = 400ms;
+  Producer limited({"redis://sender:secret@" + proxy.address(), options}, queue.name);
   limited.send(kLarge);
   SendOptions hour, two_hours;
   hour.ttl = 1h;

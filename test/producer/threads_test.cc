@@ -146,10 +146,10 @@ TEST_CASE("Producer: an error reply fails only the threads whose messages were i
   PrivateServer own(arguments);
   FaultProxy proxy(own.socket());
   Queue queue(own.url());
-  ProducerOptions as_ann;
-  as_ann.connection.user = "ann";
-  as_ann.connection.password = "pw";
-  Producer producer(proxy.url(), queue.name, as_ann);
+  ClientOptions as_ann;
+  as_ann.user = "ann";
+  as_ann.password = "pw";
+  Producer producer({proxy.url(), as_ann}, queue.name);
   const auto options_of = [](std::size_t i) {
     SendOptions options;
     if (i % 2 == 1) options.delay = 1h;  // needs no LPUSH
@@ -187,9 +187,9 @@ TEST_CASE("Producer: when the connection is lost, each thread gets the id of its
 
 TEST_CASE("Producer: threads that wait for the same connect share its error") {
   test::Listener silent([](int fd) { test::swallow(fd); });
-  ProducerOptions options;
-  options.connection.connect_timeout = 500ms;
-  Producer producer("redis://" + silent.address().text(), "orders", options);
+  ClientOptions options;
+  options.connect_timeout = 500ms;
+  Producer producer({"redis://" + silent.address().text(), options}, "orders");
   const auto begin = Clock::now();
   std::atomic<std::size_t> failed{0};
   std::vector<std::thread> senders;
@@ -310,8 +310,8 @@ class Movable {
 
   const std::string queue_ = test::fresh_queue();
   GroupCommit::Answered answered_;
-  SharedConnection connection_{proxy.url(), queue_, {}, {}};
-  SharedConnection second_connection_{second_proxy.url(), queue_, {}, {}};
+  SharedConnection connection_{proxy.url(), queue_};
+  SharedConnection second_connection_{second_proxy.url(), queue_};
   GroupCommit commit_{connection_, 0us, answered_};
   GroupCommit second_{second_connection_, 0us, answered_};
   store::SendTerms terms_;

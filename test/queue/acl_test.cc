@@ -71,7 +71,7 @@ void must(bool worked) {
 
 void produce(Guarded& guarded, const std::string& user, const KeyOptions& queue = {}) {
   Seeds seeds(guarded);
-  Producer producer(guarded.url(user), "orders", with(&ProducerOptions::queue, queue));
+  Producer producer({guarded.url(user), with(&ClientOptions::keys, queue)}, "orders");
   SendOptions later;
   later.delay = 1h;
   later.ttl = 1h;
@@ -337,17 +337,17 @@ TEST_CASE("ACL: with the scripts of a version before the registry a consumer war
 TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues work") {
   Guarded guarded;
   guarded.allow(documented_rules().optional);
-  auto producing = with(&ProducerOptions::report_events, true);
-  producing.queue.go.remove_from_lists = true;
+  ProducerOptions producing;
+  ClientOptions client_options = test::reporting_events();
+  client_options.keys.go.remove_from_lists = true;
   ConsumerOptions consuming;
   consuming.concurrency = 1;
   consuming.poll_interval = 1h;  // only a wake-up delivers a message in time
-  consuming.report_events = true;
   Lines lines;
   producing.logger = consuming.logger = lines.logger();
   test::Ledger ledger;
-  Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), consuming);
-  Producer producer(guarded.url("producer"), "orders", producing);
+  Consumer consumer({guarded.url("consumer"), test::reporting_events()}, "orders", ledger.watch(), consuming);
+  Producer producer({guarded.url("producer"), client_options}, "orders", producing);
   Inspector inspector(guarded.url("inspector"), "orders");
   CHECK(!inspector.next_event(1ms));
   consumer.start();
@@ -377,7 +377,7 @@ TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues
   CHECK(!inspector.server().version.empty());
   CHECK(!inspector.server().fsync.empty());
   guarded.admin.cmd({"ACL", "LOG", "RESET"});
-  CHECK(thrown([&] { produce(guarded, "producer", producing.queue); }) == "nothing");
+  CHECK(thrown([&] { produce(guarded, "producer", client_options.keys); }) == "nothing");
   for (const std::string& object : guarded.refused()) CHECK_MESSAGE(object.rfind("{dp:orders}:", 0) == 0, object);
   CHECK_MESSAGE(lines.count() == 0, lines.find(""));
 }

@@ -1,4 +1,4 @@
-// Producers, Inspectors and QueueAdmins of one process share connections, and neither delay nor disturb each other.
+// Objects of one Client share connections, and neither delay nor disturb each other.
 #include "support/test.h"
 
 #include <signal.h>
@@ -16,7 +16,6 @@ namespace {
 
 using test::FaultProxy;
 using test::server;
-using Pool = std::shared_ptr<ConnectionPool>;
 
 // The lines of CLIENT LIST about connections with this name.
 std::vector<std::string> clients(const std::string& name, Redis& on = test::redis()) {
@@ -37,43 +36,32 @@ std::vector<std::string> ids(const std::string& name, Redis& on = test::redis())
 
 ClientOptions connection_named(const std::string& name) { return with(&ClientOptions::client_name, name); }
 
-// A Producer whose connection has this name.
-Producer producer_of(const std::string& queue, const std::string& name, const Durability& durability = {}) {
-  ProducerOptions options;
-  options.connection = connection_named(name);
-  options.durability = durability;
-  return Producer(server().url(), queue, options);
-}
+// A Client whose connections have this name.
+Client client_named(const std::string& name) { return {server().url(), connection_named(name)}; }
 
-Inspector inspector_of(const std::string& queue, const std::string& name) {
-  InspectorOptions options;
-  options.connection = connection_named(name);
-  return Inspector(server().url(), queue, options);
+Producer producer_of(const Client& client, const std::string& queue, const Durability& durability) {
+  return {client, queue, with(&ProducerOptions::durability, durability)};
 }
 
 void set_format(const std::string& queue, const std::string& format) {
   test::redis().cmd({"HSET", "dp:" + queue + ":settings", "format", format});
 }
 
-Pool pool_of(const std::string& url, const ClientOptions& options) {
-  return ConnectionPool::of_process(redis::parse_url(url), options);
-}
-
 constexpr int kNoSlot = 0;  // only in a Cluster the server depends on the slot
 
 TEST_CASE("connections: Producers, Inspectors and QueueAdmins of many queues share one, and the last one closes it") {
   const std::string name = fresh_queue();
-  InspectorOptions options;
-  options.connection = connection_named(name);
+  auto client = std::make_unique<Client>(client_named(name));
   std::vector<Producer> producers;
   std::vector<Inspector> inspectors;
   std::vector<QueueAdmin> admins;
   for (int i = 0; i < 10; ++i) {
     const std::string queue = fresh_queue();
-    producers.push_back(producer_of(queue, name));
-    inspectors.push_back(inspector_of(queue, name));
-    admins.emplace_back(server().url(), queue, options);
+    producers.emplace_back(*client, queue);
+    inspectors.emplace_back(Client(*client), queue);
+    admins.emplace_back(client->with_keys(client->keys()), queue);
   }
+  client.reset();
   for (int round = 1; round <= 2; ++round) {
     for (std::size_t i = 0; i < 10; ++i) {
       CHECK(producers[i].send("x").created);
@@ -96,7 +84,7 @@ TEST_CASE("connections: the partitions of a queue share one, and only partition 
   const std::string name = fresh_queue(), queue = fresh_queue(), base = "dp:" + queue;
   const store::Keys third_keys = store::make_keys(queue, {}, 3);
   test::redis().cmd({"HSET", third_keys.settings, "generation", "7", "partitions", "4", "top", "8"});
-  SharedConnection home(server().url(), queue, connection_named(name), {});
+  SharedConnection home(client_named(name), queue);
   SharedConnection third(home, 3);
   const auto known = [&](const std::string& member) { return test::redis().cmd({"SISMEMBER", "dp:queues", member}); };
   CHECK(third.moves().keys().ready == third_keys.ready);
@@ -133,58 +121,6 @@ TEST_CASE("connections: the server of a slot stays known while a node reports it
   CHECK(topology->server_of(7) == node.host());
 }
 
-TEST_CASE("connections: objects with another URL, user or timeout have their own") {
-  const std::string name = fresh_queue(), queue = fresh_queue();
-  ProducerOptions usual, patient, as_default;
-  usual.connection = patient.connection = as_default.connection = connection_named(name);
-  patient.connection.command_timeout = 20s;
-  as_default.connection.user = "default";
-  Producer first(server().url(), queue, usual);
-  Producer second(server().url(), queue, patient);
-  Producer third(server().url(), queue, as_default);
-  Producer fourth(server().url() + "?db=1", queue, usual);
-  for (Producer* producer : {&first, &second, &third, &fourth}) CHECK(producer->send("x").created);
-  CHECK(ids(name).size() == 4);
-}
-
-TEST_CASE("connection pool: equal URLs and options have one pool, and any difference makes another one") {
-  std::vector<Pool> pools;
-  const auto add = [&](const std::string& url, const ClientOptions& options) {
-    CAPTURE(url);
-    const Pool pool = pool_of(url, options);
-    CHECK((pool_of(url, options) == pool));
-    for (const Pool& other : pools) CHECK((other != pool));
-    pools.push_back(pool);
-  };
-  for (const char* url :
-       {"redis://h", "redis://h:1", "redis://i", "rediss://h", "redis://h/1", "redis://u:p@h", "redis://u:q@h",
-        "redis://v:p@h", "unix:///h", "redis+sentinel://h/m", "redis+sentinel://h/n", "redis+sentinel://h,i/m",
-        "redis+cluster://h", "redis+cluster://h,i", "embedded:", "embedded:/h"}) {
-    add(url, {});
-  }
-  using Change = void (*)(ClientOptions&);
-  const Change changes[] = {[](ClientOptions& o) { o.user = "x"; },
-                            [](ClientOptions& o) { o.password = "x"; },
-                            [](ClientOptions& o) { o.client_name = "x"; },
-                            [](ClientOptions& o) { o.connect_timeout = 7ms; },
-                            [](ClientOptions& o) { o.command_timeout = 7ms; },
-                            [](ClientOptions& o) { o.tls.ca_file = "x"; },
-                            [](ClientOptions& o) { o.tls.cert_file = "x"; },
-                            [](ClientOptions& o) { o.tls.key_file = "x"; },
-                            [](ClientOptions& o) { o.tls.server_name = "x"; },
-                            [](ClientOptions& o) { o.sentinel.user = "x"; },
-                            [](ClientOptions& o) { o.sentinel.password = "x"; },
-                            [](ClientOptions& o) { o.sentinel.encrypted = true; },
-                            [](ClientOptions& o) { o.sentinel.encrypted = false; },
-                            [](ClientOptions& o) { o.sentinel.tls = TlsOptions(); },
-                            [](ClientOptions& o) { o.sentinel.refuse_unpinned = true; }};
-  for (const Change change : changes) {
-    ClientOptions options;
-    change(options);
-    add("rediss+sentinel://h/m", options);
-  }
-}
-
 TEST_CASE("connection pool: one that no call has needed for the limit is closed when another one is returned") {
   const std::string name = fresh_queue();
   ConnectionPool pool(redis::parse_url(server().url()), connection_named(name), 1s);
@@ -202,44 +138,29 @@ TEST_CASE("connection pool: one that no call has needed for the limit is closed 
   CHECK(!pool.take(kNoSlot).is_none());
 }
 
-TEST_CASE("connections: after a fork the child opens its own, and the parent keeps its connection") {
-  const std::string name = fresh_queue(), queue = fresh_queue();
-  Producer producer = producer_of(queue, name);
-  CHECK(producer.send("a").created);
-  const auto before = ids(name);
-  CHECK(test::in_child([&] {
-          Redis client(server().socket());
-          Producer own = producer_of(queue, name);
-          Inspector inspector = inspector_of(queue, name);
-          return own.send("b").created && inspector.counts().ready == 2 && ids(name, client).size() == 2;
-        }) == 0);
-  CHECK(producer.send("c").created);
-  CHECK(eventually([&] { return ids(name) == before; }, kPatience));
-  CHECK(inspector_of(queue, name).counts().ready == 3);
-}
-
 TEST_CASE("connections: an error of one queue neither closes the connection nor fails the calls of other queues") {
   const std::string name = fresh_queue();
+  const Client client = client_named(name);
   const std::string good = fresh_queue(), newer = fresh_queue(), blocked = fresh_queue(), tagged = fresh_queue();
-  Producer producer = producer_of(good, name);
+  Producer producer(client, good);
   CHECK(producer.send("x").created);
   const auto one = ids(name);
 
   set_format(newer, "2");
-  Producer to_newer = producer_of(newer, name);
+  Producer to_newer(client, newer);
   test::redis().cmd({"SET", "dp:" + blocked + ":ready", "in the way"});
-  Producer to_blocked = producer_of(blocked, name);
+  Producer to_blocked(client, blocked);
   test::redis().cmd({"ZADD", "{dp:" + tagged + "}:pending", "1", "id"});
-  Producer to_tagged = producer_of(tagged, name);
+  Producer to_tagged(client, tagged);
   for (int i = 0; i < 2; ++i) {
     CHECK(has(thrown([&] { to_newer.send("x"); }), "ReplyError: the queue dp:" + newer));
     CHECK(has(thrown([&] { to_blocked.send("x"); }), "WRONGTYPE"));
-    CHECK(has(thrown([&] { to_tagged.send("x"); }), "invalid_argument: queue.hash_tag"));
+    CHECK(has(thrown([&] { to_tagged.send("x"); }), "invalid_argument: keys.hash_tag"));
     CHECK(producer.send("x").created);
   }
   CHECK(ids(name) == one);
 
-  Producer durable = producer_of(fresh_queue(), name, Durability::replicas(1, 1ms));
+  Producer durable = producer_of(client, fresh_queue(), Durability::replicas(1, 1ms));
   for (int i = 0; i < 3; ++i) {
     CHECK(has(thrown([&] { durable.send("x"); }), "ConnectionError: "));  // closes the connection that it has
     CHECK(producer.send("x").created);
@@ -248,7 +169,8 @@ TEST_CASE("connections: an error of one queue neither closes the connection nor 
 
 TEST_CASE("connections: calls that are refused after a failed one use its new connection, and open no more") {
   const std::string name = fresh_queue(), queue = fresh_queue();
-  Producer producer = producer_of(queue, name, Durability::replicas(1, 1ms));
+  const Client client = client_named(name);
+  Producer producer = producer_of(client, queue, Durability::replicas(1, 1ms));
   CHECK(has(thrown([&] { producer.send("x"); }), "only 0 of 1 replicas"));  // closes the connection
   set_format(queue, "2");
   for (int i = 0; i < 5; ++i) CHECK(has(thrown([&] { producer.send("x"); }), "format \"2\""));
@@ -257,9 +179,10 @@ TEST_CASE("connections: calls that are refused after a failed one use its new co
 
 TEST_CASE("connections: after a reconnect the format of each queue is checked again") {
   const std::string name = fresh_queue();
+  const Client client = client_named(name);
   const std::vector<std::string> queues = {fresh_queue(), fresh_queue(), fresh_queue()};
   std::vector<Producer> producers;
-  for (const std::string& queue : queues) producers.push_back(producer_of(queue, name));
+  for (const std::string& queue : queues) producers.emplace_back(client, queue);
   for (Producer& producer : producers) CHECK(producer.send("x").created);
   set_format(queues[1], "2");
   CHECK(producers[1].send("over the connection that was checked").created);
@@ -274,9 +197,10 @@ TEST_CASE("connections: after a reconnect the format of each queue is checked ag
 
 TEST_CASE("connections: a Producer that waits for its replicas delays no other object") {
   const std::string name = fresh_queue(), queue = fresh_queue();
-  Producer waiting = producer_of(fresh_queue(), name, Durability::replicas(1, kPatience));
-  Producer producer = producer_of(queue, name);
-  Inspector inspector = inspector_of(queue, name);
+  const Client client = client_named(name);
+  Producer waiting = producer_of(client, fresh_queue(), Durability::replicas(1, kPatience));
+  Producer producer(client, queue);
+  Inspector inspector(client, queue);
   CHECK(producer.send("opens the connection").created);
   std::string error;
   std::thread thread([&] { error = thrown([&] { waiting.send("x"); }); });
@@ -308,11 +232,12 @@ TEST_CASE("connections: threads with one Producer each send all messages, over a
   constexpr std::size_t kProducers = 8;
   constexpr std::uint64_t kSends = 200;
   const std::string name = fresh_queue();
+  const Client client = client_named(name);
   std::vector<std::string> queues;
   std::vector<Producer> producers;
   for (std::size_t i = 0; i < kProducers; ++i) {
     queues.push_back(fresh_queue());
-    producers.push_back(producer_of(queues.back(), name));
+    producers.emplace_back(client, queues.back());
   }
   std::atomic<std::uint64_t> created{0};
   std::vector<std::thread> threads;
@@ -324,21 +249,25 @@ TEST_CASE("connections: threads with one Producer each send all messages, over a
   for (std::thread& thread : threads) thread.join();
   CHECK(created == kProducers * kSends);
   CHECK(ids(name).size() <= kProducers);
-  for (const std::string& queue : queues) CHECK(inspector_of(queue, name).counts().ready == kSends);
+  for (const std::string& queue : queues) CHECK(Inspector(client, queue).counts().ready == kSends);
 }
 
 TEST_CASE("connections: objects that threads make and destroy all the time share them safely") {
   const std::string name = fresh_queue(), queue = fresh_queue();
   std::atomic<int> created{0};
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int n = 0; n < 50; ++n) created += producer_of(queue, name).send("x").created ? 1 : 0;
-    });
+  {
+    const Client client = client_named(name);
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&created, &queue, client] {
+        for (int n = 0; n < 50; ++n) created += Producer(Client(client), queue).send("x").created ? 1 : 0;
+      });
+    }
   }
   for (std::thread& thread : threads) thread.join();
+  threads.clear();
   CHECK(created == 200);
-  CHECK(inspector_of(queue, name).counts().ready == 200);
+  CHECK(Inspector(server().url(), queue).counts().ready == 200);
   CHECK(eventually([&] { return clients(name).empty(); }, kPatience));
 }
 
@@ -354,20 +283,17 @@ class Frozen {
   const int pid_;
 };
 
-ProducerOptions hasty() {
-  ProducerOptions options;
-  options.connection.command_timeout = 2s;
-  return options;
-}
+Client hasty(const std::string& url) { return {url, with(&ClientOptions::command_timeout, 2s)}; }
 
 TEST_CASE("connections: an object whose first call gets a dead connection opens another one, and the call succeeds") {
   PrivateServer old, next;
   FaultProxy proxy(old.socket());
-  Producer first(proxy.url(), "first", hasty());
+  const Client client = hasty(proxy.url());
+  Producer first(client, "first");
   CHECK(first.send("x").created);
   const Frozen frozen(old);
   proxy.retarget(next.socket());  // as after the failover of an address
-  Producer second(proxy.url(), "second", hasty());
+  Producer second(client, "second");
   CHECK(second.send("x").created);
   CHECK(first.send("x").created);
   CHECK(Inspector(next.url(), "second").counts().ready == 1);
@@ -377,10 +303,11 @@ TEST_CASE("connections: an object whose first call gets a dead connection opens 
 TEST_CASE("connections: after a failed call the next one opens a connection, even if others wait in the pool") {
   PrivateServer old, next;
   FaultProxy proxy(old.socket());
-  const Pool pool = pool_of(proxy.url(), hasty().connection);
-  Producer producer(proxy.url(), "q", hasty());
+  const Client client = hasty(proxy.url());
+  Producer producer(client, "q");
   {
-    const auto other = pool->connect(kNoSlot);
+    Endpoint endpoint(client, "q", RegisterQueue::no, SharePool::yes);
+    const auto other = endpoint.open();
     CHECK(producer.send("over a second connection").created);
   }
   CHECK(producer.send("over the first one").created);
@@ -398,11 +325,11 @@ TEST_CASE("connections: after a failed call the next one opens a connection, eve
 TEST_CASE("connections: callers that share a failed connect get an exception object each") {
   test::ScriptedServer silent([](const std::vector<std::string>&) { return ""; });
   const std::string url = "redis://" + silent.host();
-  InspectorOptions inspects;
-  ProducerOptions sends;
-  inspects.connection.connect_timeout = sends.connection.connect_timeout = std::chrono::milliseconds(500);
-  Inspector inspector(url, "q", inspects);
-  Producer producer(url, "q", sends);
+  ClientOptions inspects;
+  ClientOptions sends;
+  inspects.connect_timeout = sends.connect_timeout = std::chrono::milliseconds(500);
+  Inspector inspector({url, inspects}, "q");
+  Producer producer({url, sends}, "q");
   std::mutex mutex;  // guards the next two
   std::vector<std::exception_ptr> kept;
   std::set<const void*> objects;
@@ -426,7 +353,7 @@ TEST_CASE("connections: callers that share a failed connect get an exception obj
 }
 
 TEST_CASE("connections: a static Producer may be the last user of a connection, at the end of the process") {
-  static Producer lasting = producer_of(fresh_queue(), fresh_queue());
+  static Producer lasting(client_named(fresh_queue()), fresh_queue());
   CHECK(lasting.send("x").created);
 }
 

@@ -78,17 +78,17 @@ TEST_CASE("channel: text that is no event is ignored") {
 TEST_CASE("next_event: returns the events of a Producer and a Consumer, with the right counts for each kind") {
   Queue queue;
   CHECK(!queue.inspector.next_event(0ms));  // subscribes
-  Producer producer(queue.url, queue.name, with(&ProducerOptions::report_events, true));
+  Producer producer({queue.url, test::reporting_events()}, queue.name);
   SendOptions sending;
   sending.delay = 10ms;
   sending.retries = 1;
   producer.send_batch(std::vector<std::string>(250, "works"), sending);
   producer.send_batch(std::vector<std::string>(30, "fails"), sending);
   ConsumerOptions consuming = quick(2);
-  consuming.report_events = true;
   Ledger ledger;
   const auto consumer =
-      queue.consumer(ledger.watch([](const Message& m) { return test::ack_if(m.payload() == "works"); }), consuming);
+      queue.consumer(ledger.watch([](const Message& m) { return test::ack_if(m.payload() == "works"); }), consuming,
+                     test::reporting_events());
   consumer->start();
   std::array<std::size_t, 8> seen = listen(queue.inspector, EventKind::dead_lettered, 30);
   CHECK(seen[7] == 30);
@@ -108,7 +108,7 @@ TEST_CASE("next_event: returns the events of a Producer and a Consumer, with the
 TEST_CASE("next_event: a send whose id exists is not reported, and without report_events nothing is") {
   Queue queue;
   CHECK(!queue.inspector.next_event(0ms));
-  Producer loud(queue.url, queue.name, with(&ProducerOptions::report_events, true));
+  Producer loud({queue.url, test::reporting_events()}, queue.name);
   const auto mine = with(&SendOptions::id, "0197f3a4-5b6c-7d8e-9f01-23456789abcd");
   loud.send("x", mine);
   loud.send("x", mine);
@@ -150,9 +150,9 @@ TEST_CASE("next_event: other calls of the same Inspector run while it waits") {
 
 TEST_CASE("next_event: subscribes again after its connection was lost") {
   Queue queue;
-  InspectorOptions options;
-  options.connection.client_name = "e-" + queue.name;
-  Inspector inspector(queue.url, queue.name, options);
+  ClientOptions options;
+  options.client_name = "e-" + queue.name;
+  Inspector inspector({queue.url, options}, queue.name);
   CHECK(!inspector.next_event(0ms));
   REQUIRE(test::cut_connections("e-" + queue.name) == 1);
   CHECK(eventually(

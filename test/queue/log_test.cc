@@ -63,15 +63,15 @@ TEST_CASE("log: a copy of an entry is valid after the logger has returned") {
 TEST_CASE("log: a consumer's entry about a message has its id, and one about a connection has the server") {
   Queue queue;
   Lines lines;
+  const auto client_options = with(&ClientOptions::client_name, "log-" + queue.name);
   ConsumerOptions options = quick();
   options.logger = lines.logger();
-  options.connection.client_name = "log-" + queue.name;
   const auto consumer = queue.delivery_consumer(
       [](Delivery delivery) {
         std::move(delivery).ack();
         throw std::runtime_error("after its end");
       },
-      options);
+      options, client_options);
   consumer->start();
   const std::string id = queue.send("x");
   REQUIRE(eventually([&] { return !lines.find("after its end").empty(); }, kPatience));
@@ -81,7 +81,7 @@ TEST_CASE("log: a consumer's entry about a message has its id, and one about a c
   CHECK(about_message.consumer.size() == 36);
   CHECK(about_message.message_id == id);
   CHECK(about_message.server == "");
-  REQUIRE(test::cut_connections(options.connection.client_name) >= 1);
+  REQUIRE(test::cut_connections(client_options.client_name) >= 1);
   REQUIRE(eventually([&] { return !lines.find("Redis answers again", Severity::info).empty(); }, kPatience));
   const LogEntry about_server = lines.entry("Redis answers again");
   check_line(about_server);

@@ -13,12 +13,18 @@ struct Bad {
 };
 
 const std::vector<Bad<ClientOptions>> bad_connections = {
-    {"connection.connect_timeout", "0 ms", [](auto& o) { o.connect_timeout = 0ms; }},
-    {"connection.connect_timeout", "-5 ms", [](auto& o) { o.connect_timeout = -5ms; }},
-    {"connection.command_timeout", "0 ms", [](auto& o) { o.command_timeout = 0ms; }},
-    {"connection.command_timeout", "-1 ms", [](auto& o) { o.command_timeout = -1ms; }},
-    {"connection.client_name", "two words", [](auto& o) { o.client_name = "two words"; }},
-    {"connection.client_name", "line\\x0afeed", [](auto& o) { o.client_name = "line\nfeed"; }},
+    {"connect_timeout", "0 ms", [](auto& o) { o.connect_timeout = 0ms; }},
+    {"connect_timeout", "-5 ms", [](auto& o) { o.connect_timeout = -5ms; }},
+    {"command_timeout", "0 ms", [](auto& o) { o.command_timeout = 0ms; }},
+    {"command_timeout", "-1 ms", [](auto& o) { o.command_timeout = -1ms; }},
+    {"client_name", "two words", [](auto& o) { o.client_name = "two words"; }},
+    {"client_name", "line\\x0afeed", [](auto& o) { o.client_name = "line\nfeed"; }},
+    {"keys.prefix", "empty", [](auto& o) { o.keys.prefix.clear(); }},
+    {"keys.prefix", "a}b",
+     [](auto& o) {
+       o.keys.prefix = "a}b";
+       o.keys.hash_tag = HashTag::on;
+     }},
 };
 
 template <class Options, class Make>
@@ -76,9 +82,9 @@ TEST_CASE("options: a Producer and a Consumer take names of 1 to 255 bytes of UT
     CHECK(error.size() < 400);
     CHECK(thrown([&] { Consumer(kUrl, name, handler); }) == error);
     CHECK(has(thrown([&] { Consumer(kUrl, {{"orders", handler}, {name, handler}}); }), why));
-    ProducerOptions options;
-    options.queue.prefix = name;
-    CHECK(has(thrown([&] { Producer(kUrl, "q", options); }), "invalid_argument: queue.prefix: "));
+    ClientOptions options;
+    options.keys.prefix = name;
+    CHECK(has(thrown([&] { Producer({kUrl, options}, "q"); }), "invalid_argument: keys.prefix: "));
   }
   for (const std::string& name : {std::string(255, 'n'), std::string("a b"), std::string("\xc3\xa4\xf0\x9f\x98\x80"),
                                   std::string("a:b/c\"'{}*?#1")}) {
@@ -122,18 +128,12 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
       {"durability.replicas", "1001", [](O& o) { o.durability = Durability::replicas(1001); }},
       {"durability.timeout", "0 ms", [](O& o) { o.durability = Durability::disk(0ms); }},
       {"durability.timeout", "10001 ms", [](O& o) { o.durability = Durability::disk(10'001ms); }},
-      {"queue.prefix", "empty", [](O& o) { o.queue.prefix.clear(); }},
   };
   const auto make = [](const O& options) {
     Consumer(
         kUrl, "q", [](const Message&) { return ack(); }, options);
   };
   check_values_refused(rows, make);
-  check_values_refused(bad_connections, [&](const ClientOptions& connection) {
-    O options;
-    options.connection = connection;
-    make(options);
-  });
   CHECK(has(thrown([] { Consumer(kUrl, "q", nullptr); }), "invalid_argument: handler"));
   CHECK(has(thrown([] { Consumer(kUrl, "", [](const Message&) { return ack(); }); }), "invalid_argument: queue"));
 }
@@ -162,34 +162,21 @@ TEST_CASE("options: a Producer refuses an invalid value with its name and value"
       {"busy_wait", "-1 us", [](O& o) { o.busy_wait = -1us; }},
       {"busy_wait", "1001 us", [](O& o) { o.busy_wait = 1001us; }},
       {"max_payload", "536870913", [](O& o) { o.max_payload = 512ULL * 1024 * 1024 + 1; }},
-      {"queue.prefix", "empty", [](O& o) { o.queue.prefix.clear(); }},
-      {"queue.prefix", "a}b",
-       [](O& o) {
-         o.queue.prefix = "a}b";
-         o.queue.hash_tag = HashTag::on;
-       }},
   };
   const auto make = [](const O& options) { Producer(kUrl, "q", options); };
   check_values_refused(rows, make);
-  check_values_refused(bad_connections, [&](const ClientOptions& connection) {
-    O options;
-    options.connection = connection;
-    make(options);
-  });
   CHECK(has(thrown([] { Producer(kUrl, ""); }), "invalid_argument: queue"));
 }
 
-TEST_CASE("options: an Inspector and a QueueAdmin refuse an invalid value with its name and value") {
-  check_values_refused(bad_connections, [&](const ClientOptions& connection) {
-    InspectorOptions options;
-    options.connection = connection;
-    Inspector(kUrl, "q", options);
-  });
-  check_values_refused(bad_connections, [&](const ClientOptions& connection) {
-    InspectorOptions options;
-    options.connection = connection;
-    QueueAdmin(kUrl, "q", options);
-  });
+TEST_CASE("options: a Client refuses an invalid value with its name and value") {
+  check_values_refused(bad_connections, [&](const ClientOptions& options) { Client(kUrl, options); });
+  const Client client(kUrl);
+  KeyOptions keys;
+  keys.prefix.clear();
+  CHECK(has(thrown([&] { static_cast<void>(client.with_keys(keys)); }), "invalid_argument: keys.prefix: empty"));
+}
+
+TEST_CASE("options: an Inspector and a QueueAdmin refuse an empty name") {
   CHECK(has(thrown([] { Inspector(kUrl, ""); }), "invalid_argument: queue"));
   CHECK(has(thrown([] { QueueAdmin(kUrl, ""); }), "invalid_argument: queue"));
 }
@@ -223,21 +210,18 @@ TEST_CASE("options: each class refuses a malformed URL, without its password in 
 TEST_CASE("options: a client certificate without its key is refused by the first call, before anything is sent") {
   ClientOptions connection;
   connection.tls.cert_file = "/some/cert.pem";
-  ProducerOptions producing;
-  ConsumerOptions consuming;
-  producing.connection = consuming.connection = connection;
-  Producer producer("rediss://127.0.0.1:1", "q", producing);
+  const Client client("rediss://127.0.0.1:1", connection);
+  Producer producer(client, "q");
   CHECK(has(thrown([&] { producer.send("x"); }), "invalid_argument: tls.key_file"));
-  Consumer consumer(
-      "rediss://127.0.0.1:1", "q", [](const Message&) { return ack(); }, consuming);
+  Consumer consumer(client, "q", [](const Message&) { return ack(); });
   CHECK(has(thrown([&] { consumer.start(); }), "invalid_argument: tls.key_file"));
 }
 
 TEST_CASE("options: Sentinel options are refused where there is no Sentinel, and TLS options where it has no TLS") {
   const auto refusal = [](const std::string& url, const SentinelOptions& sentinel) {
-    InspectorOptions options;
-    options.connection.sentinel = sentinel;
-    return thrown([&] { Inspector(url, "q", options); });
+    ClientOptions options;
+    options.sentinel = sentinel;
+    return thrown([&] { Inspector({url, options}, "q"); });
   };
   SentinelOptions user, password, encrypted, tls, plain;
   user.user = "u";
@@ -253,19 +237,19 @@ TEST_CASE("options: Sentinel options are refused where there is no Sentinel, and
          {"redis://h", "rediss://h", "unix:/s", "embedded:", "redis+cluster://a", "rediss+cluster://a"}) {
       CAPTURE(url);
       const std::string error = refusal(url, sentinel);
-      CHECK(has(error, "invalid_argument: connection.sentinel." + field + ": set, but "));
+      CHECK(has(error, "invalid_argument: sentinel." + field + ": set, but "));
       CHECK(has(error, "expected redis+sentinel://"));
       CHECK(!has(error, "hunter2"));
     }
   }
   const std::string without = "has Sentinels without encryption";
-  CHECK(has(refusal("redis+sentinel://a/m", tls), "invalid_argument: connection.sentinel.tls: set, but "));
+  CHECK(has(refusal("redis+sentinel://a/m", tls), "invalid_argument: sentinel.tls: set, but "));
   CHECK(has(refusal("redis+sentinel://a/m", tls), without));
   CHECK(has(refusal("rediss+sentinel://a/m", plain), without));
   plain.encrypted = true;
   CHECK(!has(refusal("redis+sentinel://a/m", plain), without));
-  CHECK(!has(refusal("rediss+sentinel://a/m", tls), "connection.sentinel"));
-  CHECK(!has(refusal("redis+sentinel://a/m", password), "connection.sentinel"));
+  CHECK(!has(refusal("rediss+sentinel://a/m", tls), "invalid_argument: sentinel"));
+  CHECK(!has(refusal("redis+sentinel://a/m", password), "invalid_argument: sentinel"));
 }
 
 TEST_CASE("options: the defaults are the documented ones") {
@@ -279,7 +263,7 @@ TEST_CASE("options: the defaults are the documented ones") {
   CHECK(consumer.dead_limit == 0);
   CHECK(consumer.prefetch == 1000);
   CHECK(consumer.durability.kind() == Durability::Kind::none);
-  CHECK(!consumer.report_events);
+  CHECK(!KeyOptions().go.report_events);
   CHECK(consumer.backoff(1) > 799ms);
   CHECK(consumer.backoff(1) <= 1s);
   CHECK(consumer.backoff(1000) > 479s);
@@ -289,13 +273,14 @@ TEST_CASE("options: the defaults are the documented ones") {
   CHECK(Durability::replicas(2).timeout() == 1s);
   CHECK(Durability::disk().kind() == Durability::Kind::disk);
   CHECK(Durability::disk().timeout() == 2s);
-  const ProducerOptions producer;
+  const ClientOptions client_options;
+  ProducerOptions producer;
   CHECK(producer.retries == 3);
   CHECK(producer.max_payload == 1024 * 1024);
   CHECK(producer.busy_wait == 60us);
-  CHECK(producer.queue.prefix == "dp");
-  CHECK(producer.connection.connect_timeout == 2s);
-  CHECK(producer.connection.command_timeout == 3s);
+  CHECK(client_options.keys.prefix == "dp");
+  CHECK(client_options.connect_timeout == 2s);
+  CHECK(client_options.command_timeout == 3s);
   const SendOptions send;
   CHECK(send.delay == 0ms);
   CHECK(!send.at);

@@ -101,7 +101,7 @@ TEST_CASE("login: a server with a password refuses a missing and a wrong one") {
   test::Redis(server.socket()).cmd({"CONFIG", "SET", "requirepass", kPassword});
   const std::string none = login_refusal({}, address_of(server));
   CHECK(has(none, "NOAUTH"));
-  CHECK(has(none, "give a password in the URL or in connection.password"));
+  CHECK(has(none, "give a password in the URL or in ClientOptions::password"));
   const std::string other = login_refusal(login("", "wr0ng-pass"), address_of(server));
   CHECK(has(other, "WRONGPASS"));
   CHECK(text_of(answer_to(*connect(login("", kPassword), address_of(server)), {"PING"})) == "PONG");

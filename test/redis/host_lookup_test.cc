@@ -20,7 +20,7 @@ ClientOptions quick(milliseconds connect_timeout = 200ms) {
 }
 
 Producer producer(const std::string& url, milliseconds connect_timeout = 200ms) {
-  return Producer(url, "q", with(&ProducerOptions::connection, quick(connect_timeout)));
+  return Producer({url, quick(connect_timeout)}, "q");
 }
 
 // The text of the ConnectionError of a send, which must come in time.
@@ -44,9 +44,8 @@ TEST_CASE("look-up: a call ends at its connect timeout while a name server does 
     Producer sender = producer(url);
     const std::string text = error_of_send(sender);
     CHECK_MESSAGE(has(text, "the look-up of the name 'hangs.test' has not ended after"), text);
-    InspectorOptions options;
-    options.connection = quick();
-    Inspector inspector(url, "q", options);
+    const ClientOptions options = quick();
+    Inspector inspector({url, options}, "q");
     const auto begin = Clock::now();
     CHECK_THROWS_AS(static_cast<void>(inspector.counts()), ConnectionError);
     CHECK(Clock::now() - begin < kBound);
@@ -64,11 +63,11 @@ TEST_CASE("look-up: the look-ups of one name are one thread, however many caller
       for (int attempt = 0; attempt < 5; ++attempt) CHECK_THROWS_AS(sender.send("x"), ConnectionError);
     });
   }
+  const ClientOptions client_options = quick(100ms);
   ConsumerOptions options;
-  options.connection = quick(100ms);
   options.logger = no_log();
   Consumer consumer(
-      "redis://" + test::kHangingName, "q", [](const Message&) { return ack(); }, options);
+      {"redis://" + test::kHangingName, client_options}, "q", [](const Message&) { return ack(); }, options);
   consumer.start();
   for (std::thread& one : callers) one.join();
   CHECK(test::look_ups_under_way(test::kHangingName) <= 1);
@@ -98,14 +97,14 @@ TEST_CASE("look-up: addresses that come after the connect timeout are for the ne
   CHECK(test::look_ups_begun(name) <= 2);
   const std::string later = test::late_name(1100);
   std::atomic<bool> handled{false};
+  const ClientOptions client_options = quick();
   ConsumerOptions options;
-  options.connection = quick();
   options.logger = no_log();
   const auto handler = [&](const Message&) {
     handled = true;
     return ack();
   };
-  Consumer consumer("redis://" + later + ":" + std::to_string(port.number()), "q", handler, options);
+  Consumer consumer({"redis://" + later + ":" + std::to_string(port.number()), client_options}, "q", handler, options);
   consumer.start();
   CHECK(test::eventually([&] { return handled.load(); }, 20s));
   CHECK(consumer.stop(20s));
@@ -141,12 +140,13 @@ TEST_CASE("look-up: a producer whose send waits for a name ends in time") {
 
 TEST_CASE("look-up: a consumer that waits for a name and holds nothing stops at once, without an error in its log") {
   std::atomic<int> lines{0};
+  const ClientOptions client_options = quick(60s);
   ConsumerOptions options;
-  options.connection = quick(60s);
   options.logger = [&](const LogEntry&) { ++lines; };
   for (const bool stops : {true, false}) {
     std::optional<Consumer> consumer(
-        std::in_place, "redis://" + test::kHangingName, "q", [](const Message&) { return ack(); }, options);
+        std::in_place, Client("redis://" + test::kHangingName, client_options), "q",
+        [](const Message&) { return ack(); }, options);
     consumer->start();
     const auto begin = Clock::now();
     if (stops) CHECK(consumer->stop(60s));

@@ -66,29 +66,27 @@ struct Texts {
 
 Texts all_classes(const std::string& url) {
   Texts texts;
-  auto producing = with(&ProducerOptions::connection, brief());
+  const Client client(url, brief());
+  ProducerOptions producing;
   std::mutex mutex;
   producing.logger = [&](const LogEntry& entry) { check_entry(entry); };
-  Producer producer(url, "q", producing);
+  Producer producer(client, "q", producing);
   texts.send = thrown([&] { producer.send("x"); });
   thrown([&] { static_cast<void>(producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd")); });
   thrown([&] { producer.send_async("x").get(); });
-  InspectorOptions inspecting;
-  inspecting.connection = brief();
-  Inspector inspector(url, "q", inspecting);
+  Inspector inspector(client, "q");
   texts.counts = thrown([&] { static_cast<void>(inspector.counts()); });
   thrown([&] { static_cast<void>(inspector.next_event(1ms)); });
-  QueueAdmin admin(url, "q", inspecting);
+  QueueAdmin admin(client, "q");
   thrown([&] { static_cast<void>(admin.check()); });
   ConsumerOptions options;
-  options.connection = brief();
   options.logger = [&](const LogEntry& entry) {
     check_entry(entry);
     const std::lock_guard lock(mutex);
     texts.logged += entry.line;
   };
   Consumer consumer(
-      url, "q", [](const Message&) { return ack(); }, options);
+      client, "q", [](const Message&) { return ack(); }, options);
   texts.start = thrown([&] { consumer.start(); });
   static_cast<void>(consumer.stop(100ms));
   check_text(consumer.stats().last_error);

@@ -20,14 +20,12 @@ std::vector<std::string> warnings(const std::string& url, const ClientOptions& c
     if (entry.severity == Severity::warning) lines.push_back(entry.line);
   };
   ProducerOptions producing;
-  producing.connection = connection;
   producing.logger = logger;
-  Producer(url, "q", producing);
+  Producer({url, connection}, "q", producing);
   ConsumerOptions options;
-  options.connection = connection;
   options.logger = logger;
   Consumer(
-      url, "q", [](const Message&) { return ack(); }, options);
+      {url, connection}, "q", [](const Message&) { return ack(); }, options);
   return lines;
 }
 
@@ -36,7 +34,7 @@ TEST_CASE("sentinel trust: each object warns once where a false Sentinel could n
   REQUIRE(lines.size() == 2);
   for (const std::string& line : lines) {
     CHECK_MESSAGE(line.find("are not encrypted") != line.npos, line);
-    CHECK_MESSAGE(line.find("set connection.tls.ca_file or connection.tls.server_name") != line.npos, line);
+    CHECK_MESSAGE(line.find("set tls.ca_file or tls.server_name") != line.npos, line);
     CHECK_MESSAGE(line.find("s3cret") == line.npos, line);
   }
 }
@@ -57,12 +55,8 @@ TEST_CASE(
 TEST_CASE("sentinel trust: refuse_unpinned refuses such options and accepts all others") {
   ClientOptions strict = plain_sentinels();
   strict.sentinel.refuse_unpinned = true;
-  const auto inspect = [](const ClientOptions& connection) {
-    InspectorOptions options;
-    options.connection = connection;
-    Inspector(kUrl, "q", options);
-  };
-  CHECK_THROWS_WITH_AS(warnings(kUrl, strict), doctest::Contains("connection.sentinel.refuse_unpinned: set, but the"),
+  const auto inspect = [](const ClientOptions& connection) { Inspector({kUrl, connection}, "q"); };
+  CHECK_THROWS_WITH_AS(warnings(kUrl, strict), doctest::Contains("sentinel.refuse_unpinned: set, but the"),
                        std::invalid_argument);
   CHECK_THROWS_AS(inspect(strict), std::invalid_argument);
   strict.tls.server_name = "redis.example";

@@ -197,18 +197,17 @@ TEST_CASE("idle consumers: a lost wake-up delays a message by at most poll_inter
 
 TEST_CASE("KeyOptions: bodies_under_dp stores bodies, and nothing else, under the keys of the Go library") {
   const std::string name = test::fresh_queue();
-  ProducerOptions producing;
-  producing.queue.prefix = "mine";
-  producing.queue.go.bodies_under_dp = true;
-  ConsumerOptions consuming = quick();
-  consuming.queue = producing.queue;
-  Producer producer(test::server().url(), name, producing);
+  ClientOptions options;
+  options.keys.prefix = "mine";
+  options.keys.go.bodies_under_dp = true;
+  const Client client(test::server().url(), options);
+  Producer producer(client, name);
   const std::string id = producer.send("x").id;
   CHECK(redis().cmd({"GET", "dp:" + name + ":msg:" + id}) == "x");
   CHECK(test::snapshot("dp:" + name).size() == 1);
   CHECK(test::snapshot("mine:" + name).count("ready") == 1);
   Ledger ledger;
-  Consumer consumer(test::server().url(), name, ledger.watch(), consuming);
+  Consumer consumer(client, name, ledger.watch(), quick());
   consumer.start();
   CHECK(eventually([&] { return test::snapshot("dp:" + name).empty(); }, kPatience));
   CHECK(ledger.payloads() == std::vector<std::string>{"x"});
@@ -216,9 +215,9 @@ TEST_CASE("KeyOptions: bodies_under_dp stores bodies, and nothing else, under th
 
 TEST_CASE("KeyOptions: remove_from_lists removes cancelled and rescheduled ids from the lists") {
   Queue queue;
-  ProducerOptions options;
-  options.queue.go.remove_from_lists = true;
-  Producer producer(queue.url, queue.name, options);
+  ClientOptions options;
+  options.keys.go.remove_from_lists = true;
+  Producer producer({queue.url, options}, queue.name);
   const std::vector<Sent> sent = producer.send_batch(std::vector<std::string>(3, "x"));
   CHECK(producer.cancel(sent[0].id) == State::ready);
   CHECK(producer.reschedule(sent[1].id, with(&RescheduleOptions::delay, 1h)) == Moved::moved);

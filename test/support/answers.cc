@@ -68,13 +68,7 @@ delayqueue::PrivateServerOptions with(std::vector<std::string> arguments) {
 
 // Short timeouts where the fault is silence, which only a timeout detects. Long ones otherwise, so that a slow machine
 // is not mistaken for a silent server.
-template <class Options>
-Options timeouts_for(const ServerFault& fault) {
-  Options options;
-  options.connection.connect_timeout = fault.ran ? 1s : 10s;
-  options.connection.command_timeout = options.connection.connect_timeout;
-  return options;
-}
+delayqueue::ClientOptions timeouts_for(const ServerFault& fault) { return with_timeouts(fault.ran ? 1s : 10s); }
 
 // Checks that the call throws the expected error.
 template <class Call>
@@ -113,9 +107,10 @@ void set_config(Redis& client, const std::string& option, const std::string& val
 void see_through(const ServerFault& fault, World& world, const std::string& url) {
   CAPTURE(fault.name);
   const std::string name = fresh_queue();
-  delayqueue::Producer producer(url, name, timeouts_for<delayqueue::ProducerOptions>(fault));
-  delayqueue::Inspector inspector(url, name, timeouts_for<delayqueue::InspectorOptions>(fault));
-  delayqueue::QueueAdmin admin(url, name, timeouts_for<delayqueue::InspectorOptions>(fault));
+  const delayqueue::Client client(url, timeouts_for(fault));
+  delayqueue::Producer producer(client, name);
+  delayqueue::Inspector inspector(client, name);
+  delayqueue::QueueAdmin admin(client, name);
   producer.send_batch(numbers(6));
   REQUIRE(inspector.counts().ready == 6);
   if (!fault.refuses_reads) admin.resume();  // connects before the fault
@@ -124,10 +119,9 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   Ledger ledger;
   Gate gate;
   ConsumerOptions options = quick(2);
-  options.connection = timeouts_for<ConsumerOptions>(fault).connection;
   options.prefetch = 0;
   options.logger = lines.logger();
-  delayqueue::Consumer consumer(url, name, ledger.watch([&](const Message&) {
+  delayqueue::Consumer consumer(client, name, ledger.watch([&](const Message&) {
     gate.pass();
     return delayqueue::ack();
   }),

@@ -171,14 +171,36 @@ delayqueue::SendOptions named(const std::string& id, std::chrono::milliseconds d
   return options;
 }
 
-Queue::Queue(const std::string& url_) : url(url_), producer(url, name), inspector(url, name), admin(url, name) {}
-
-ConsumerPtr Queue::consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options) const {
-  return ConsumerPtr(new delayqueue::Consumer(url, name, std::move(handler), std::move(options)));
+delayqueue::ClientOptions logged_in_as(const std::string& user, const std::string& password) {
+  delayqueue::ClientOptions options;
+  options.user = user;
+  options.password = password;
+  return options;
 }
 
-ConsumerPtr Queue::delivery_consumer(delayqueue::DeliveryHandler handler, delayqueue::ConsumerOptions options) const {
-  return ConsumerPtr(new delayqueue::Consumer(url, name, std::move(handler), std::move(options)));
+delayqueue::ClientOptions with_timeouts(std::chrono::milliseconds timeout) {
+  delayqueue::ClientOptions options;
+  options.connect_timeout = options.command_timeout = timeout;
+  return options;
+}
+
+delayqueue::ClientOptions reporting_events() {
+  delayqueue::ClientOptions options;
+  options.keys.go.report_events = true;
+  return options;
+}
+
+Queue::Queue(const std::string& url_)
+    : url(url_), client(url), producer(client, name), inspector(client, name), admin(client, name) {}
+
+ConsumerPtr Queue::consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options,
+                            const delayqueue::ClientOptions& client_options) const {
+  return ConsumerPtr(new delayqueue::Consumer({url, client_options}, name, std::move(handler), std::move(options)));
+}
+
+ConsumerPtr Queue::delivery_consumer(delayqueue::DeliveryHandler handler, delayqueue::ConsumerOptions options,
+                                     const delayqueue::ClientOptions& client_options) const {
+  return ConsumerPtr(new delayqueue::Consumer({url, client_options}, name, std::move(handler), std::move(options)));
 }
 
 delayqueue::State Queue::state(const std::string& id) {

@@ -87,6 +87,11 @@ delayqueue::SendOptions delayed(std::chrono::milliseconds delay);
 // The same, with this id.
 delayqueue::SendOptions named(const std::string& id, std::chrono::milliseconds delay = {});
 
+// Options of a Client: how it logs in, how long it waits to connect and for a reply, and with report_events.
+delayqueue::ClientOptions logged_in_as(const std::string& user, const std::string& password);
+delayqueue::ClientOptions with_timeouts(std::chrono::milliseconds timeout);
+delayqueue::ClientOptions reporting_events();
+
 // A fresh queue on server(), with a producer, an inspector and an admin.
 struct Queue {
   explicit Queue(const std::string& url = server().url());
@@ -94,13 +99,15 @@ struct Queue {
   std::string name = fresh_queue();
   std::string base = "dp:" + name;
   std::string url;
+  delayqueue::Client client;  // of the next three
   delayqueue::Producer producer;
   delayqueue::Inspector inspector;
   delayqueue::QueueAdmin admin;
 
-  ConsumerPtr consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options = quick()) const;
-  ConsumerPtr delivery_consumer(delayqueue::DeliveryHandler handler,
-                                delayqueue::ConsumerOptions options = quick()) const;
+  ConsumerPtr consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options = quick(),
+                       const delayqueue::ClientOptions& client_options = {}) const;
+  ConsumerPtr delivery_consumer(delayqueue::DeliveryHandler handler, delayqueue::ConsumerOptions options = quick(),
+                                const delayqueue::ClientOptions& client_options = {}) const;
   delayqueue::State state(const std::string& id);
   std::string send(const std::string& payload, const delayqueue::SendOptions& options = {});
 

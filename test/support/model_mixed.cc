@@ -24,7 +24,7 @@ bool has(const std::vector<std::string>& list, const std::string& id) {
 
 Mixed::Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std::size_t search_lists)
     : queue_(test::fresh_queue()),
-      admin_(test::server().url(), queue_, {{}, {}, partition_for(seed)}),
+      admin_(test::server().url(), queue_, {partition_for(seed)}),
       random_(seed),
       connection_(connection),
       moves_(prepared_keys(queue_, partition_for(seed)), {true, search_lists}),

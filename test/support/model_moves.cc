@@ -399,7 +399,7 @@ void Play::check_finds_nothing() {
   delayqueue::CheckOptions options;
   options.recheck_after = milliseconds(0);
   options.sample = 1000;
-  const auto report = delayqueue::QueueAdmin(test::server().url(), queue_, {{}, {}, only_}).check(options);
+  const auto report = delayqueue::QueueAdmin(test::server().url(), queue_, {only_}).check(options);
   for (const delayqueue::Finding& finding : report.findings) {
     const std::string& id = finding.id;
     const bool body = dump_.bodies.count(id) > 0;

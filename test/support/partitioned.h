@@ -13,7 +13,7 @@ namespace test {
 
 class PartitionSender {
  public:
-  PartitionSender(const std::string& url, const std::string& queue) : home_(url, queue, {}, {}) {}
+  PartitionSender(const std::string& url, const std::string& queue) : home_(url, queue) {}
 
   // Returns the id of the message.
   std::string send(unsigned partition, const std::string& payload = "x", std::chrono::milliseconds delay = {}) {
@@ -53,7 +53,7 @@ struct Partitioned : Queue {
   }
 
   // Of one partition.
-  delayqueue::InspectorOptions only(unsigned partition) const { return {{}, {}, partition}; }
+  delayqueue::InspectorOptions only(unsigned partition) const { return {partition}; }
 
   // A new id that names no partition of this queue. By chance, one in 4096 of those of another queue does.
   std::string foreign_id() const {

@@ -121,14 +121,15 @@ int hold(const std::string& url, const std::string& queue, std::size_t deliverie
   const auto begin = std::chrono::steady_clock::now();
   std::mutex mutex;  // guards `held`
   std::vector<delayqueue::Delivery> held;
+  delayqueue::ClientOptions client_options;
   delayqueue::ConsumerOptions options = options_for(deliveries, lease, 20ms);
-  options.connection.command_timeout = 10min;  // a test may let the clock jump while a request is under way
+  client_options.command_timeout = 10min;  // a test may let the clock jump while a request is under way
   const auto keep = [&](delayqueue::Delivery delivery) {
     print_line("begin " + delivery.message().id() + " " + std::to_string(delivery.message().attempt()));
     const std::lock_guard lock(mutex);
     held.push_back(std::move(delivery));
   };
-  delayqueue::Consumer consumer(url, queue, keep, options);
+  delayqueue::Consumer consumer({url, client_options}, queue, keep, options);
   consumer.start();
   wait_for(stop_signals);
   const auto waited = std::chrono::steady_clock::now() - begin;

@@ -17,7 +17,7 @@ using delayqueue::HashTag;
 constexpr const char* kDefaultUri = "redis://127.0.0.1:6379";
 constexpr std::size_t kNamesShown = 10;
 constexpr std::size_t kNameShown = 40;     // columns
-constexpr std::size_t kClientsKept = 100;  // of each kind; each has a connection
+constexpr std::size_t kObjectsKept = 100;  // of each kind
 constexpr milliseconds kShortTimeout{250};
 
 std::string environment(const char* name) {
@@ -67,27 +67,27 @@ void Context::resolve_options() {
   }
   uri_ = !options.uri.empty() ? options.uri : environment("DELAYQUEUE_URI");
   if (uri_.empty()) uri_ = kDefaultUri;
-  connection_.user = options.user;
-  connection_.password = options.password_file.empty() ? environment("DELAYQUEUE_PASSWORD")
-                                                       : secret_in_file("--password-file", options.password_file);
-  connection_.client_name = "dqctl";
-  connection_.tls.ca_file = options.tls_ca;
-  connection_.tls.cert_file = options.tls_cert;
-  connection_.tls.key_file = options.tls_key;
+  client_options_.user = options.user;
+  client_options_.password = options.password_file.empty() ? environment("DELAYQUEUE_PASSWORD")
+                                                           : secret_in_file("--password-file", options.password_file);
+  client_options_.client_name = "dqctl";
+  client_options_.tls.ca_file = options.tls_ca;
+  client_options_.tls.cert_file = options.tls_cert;
+  client_options_.tls.key_file = options.tls_key;
   if (uri_.find("+sentinel://") != std::string::npos) {
-    connection_.sentinel.user = environment("DELAYQUEUE_SENTINEL_USER");
-    connection_.sentinel.password = environment("DELAYQUEUE_SENTINEL_PASSWORD");
+    client_options_.sentinel.user = environment("DELAYQUEUE_SENTINEL_USER");
+    client_options_.sentinel.password = environment("DELAYQUEUE_SENTINEL_PASSWORD");
   }
   const std::string audit = environment("DQCTL_AUDIT");
   if (!audit.empty() && audit != "0" && audit != "1")
     throw Usage("DQCTL_AUDIT: " + in_quotes(audit) + "; expected 1 or 0");
   audits_ = options.audit || audit == "1";
-  if (options.connect_timeout) connection_.connect_timeout = *options.connect_timeout;
-  if (options.command_timeout) connection_.command_timeout = *options.command_timeout;
-  queue_options_.prefix = options.prefix;
-  queue_options_.hash_tag = options.hash_tag == "on"    ? HashTag::on
-                            : options.hash_tag == "off" ? HashTag::off
-                                                        : HashTag::automatic;
+  if (options.connect_timeout) client_options_.connect_timeout = *options.connect_timeout;
+  if (options.command_timeout) client_options_.command_timeout = *options.command_timeout;
+  client_options_.keys.prefix = options.prefix;
+  client_options_.keys.hash_tag = options.hash_tag == "on"    ? HashTag::on
+                                  : options.hash_tag == "off" ? HashTag::off
+                                                              : HashTag::automatic;
 }
 
 Context Context::for_another_thread() const {
@@ -95,47 +95,50 @@ Context Context::for_another_thread() const {
   other.options = options;
   other.output_ = output_;
   other.uri_ = uri_;
-  other.connection_ = connection_;
-  other.queue_options_ = queue_options_;
+  other.client_options_ = client_options_;
   return other;
 }
 
-template <class Client>
-Client& Context::client(Clients<Client>& clients, const Subject& subject) {
+const delayqueue::Client& Context::client() {
+  if (!client_) client_.emplace(uri_, client_options_);
+  return *client_;
+}
+
+delayqueue::Client Context::hasty_client(milliseconds longest) const {
+  delayqueue::ClientOptions hasty = client_options_;
+  hasty.connect_timeout = std::min(hasty.connect_timeout, longest);
+  hasty.command_timeout = std::min(hasty.command_timeout, longest);
+  return {uri_, hasty};
+}
+
+template <class Object>
+Object& Context::object(Objects<Object>& objects, const Subject& subject) {
   const auto found =
-      std::find_if(clients.begin(), clients.end(), [&](const auto& one) { return one.first == subject; });
-  if (found != clients.end()) {
-    clients.splice(clients.begin(), clients, found);
-    return *clients.front().second;
+      std::find_if(objects.begin(), objects.end(), [&](const auto& one) { return one.first == subject; });
+  if (found != objects.end()) {
+    objects.splice(objects.begin(), objects, found);
+    return *objects.front().second;
   }
   const auto& [queue, partition, short_timeouts] = subject;
+  if (short_timeouts && !hasty_client_) hasty_client_ = hasty_client(kShortTimeout);
   delayqueue::InspectorOptions wanted;
-  wanted.connection = connection_;
-  wanted.queue = queue_options_;
   wanted.partition = partition;
-  if (short_timeouts) {
-    wanted.connection.connect_timeout = std::min(connection_.connect_timeout, kShortTimeout);
-    wanted.connection.command_timeout = std::min(connection_.command_timeout, kShortTimeout);
-  }
-  clients.emplace_front(subject, std::make_unique<Client>(uri_, queue, wanted));
-  if (clients.size() > kClientsKept) clients.pop_back();
-  return *clients.front().second;
+  objects.emplace_front(subject, std::make_unique<Object>(short_timeouts ? *hasty_client_ : client(), queue, wanted));
+  if (objects.size() > kObjectsKept) objects.pop_back();
+  return *objects.front().second;
 }
 
 delayqueue::Inspector& Context::inspector(const std::string& queue, std::optional<unsigned> partition) {
-  return client(inspectors_, {queue, partition, short_timeouts_});
+  return object(inspectors_, {queue, partition, short_timeouts_});
 }
 
 delayqueue::QueueAdmin& Context::admin(const std::string& queue) {
-  return client(admins_, {queue, options.partition, short_timeouts_});
+  return object(admins_, {queue, options.partition, short_timeouts_});
 }
 
 delayqueue::Producer& Context::producer(const std::string& queue) {
-  delayqueue::ProducerOptions wanted;
-  wanted.connection = connection_;
-  wanted.queue = queue_options_;
   auto& producer = producers_[queue];
-  if (producer == nullptr) producer = std::make_unique<delayqueue::Producer>(uri_, queue, wanted);
+  if (producer == nullptr) producer = std::make_unique<delayqueue::Producer>(client(), queue);
   return *producer;
 }
 

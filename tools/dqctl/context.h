@@ -67,10 +67,13 @@ class Context {
   void note_change(const std::string& queue, std::optional<std::uint64_t> messages, std::uint64_t unconfirmed = 0);
   const std::vector<Change>& changes() const { return changes_; }
 
-  // For commands that create their own client, such as a Consumer, or that are about servers, not about a queue.
+  // For commands that create their own objects, such as a Consumer, or that are about servers, not about a queue.
   const std::string& uri() const { return uri_; }
-  const delayqueue::ClientOptions& connection() const { return connection_; }
-  const delayqueue::KeyOptions& queue_options() const { return queue_options_; }
+  const delayqueue::ClientOptions& client_options() const { return client_options_; }
+  const delayqueue::Client& client();
+
+  // Another Client, which waits at most so long for a connection, and for each reply.
+  delayqueue::Client hasty_client(milliseconds longest) const;
 
   // Whether inspectors and admins that are requested from now on wait at most 250 ms for a server. Those that were
   // requested before with the other setting are kept beside them.
@@ -85,22 +88,22 @@ class Context {
  private:
   // A queue, or one partition of it; and whether the timeouts are short.
   using Subject = std::tuple<std::string, std::optional<unsigned>, bool>;
-  template <class Client>
-  using Clients = std::list<std::pair<Subject, std::unique_ptr<Client>>>;  // latest first
+  template <class Object>
+  using Objects = std::list<std::pair<Subject, std::unique_ptr<Object>>>;  // latest first
 
-  // Finds the client of a queue, or creates it.
-  template <class Client>
-  Client& client(Clients<Client>& clients, const Subject& subject);
+  // Finds the object for a queue, or creates it.
+  template <class Object>
+  Object& object(Objects<Object>& objects, const Subject& subject);
 
   Output output_{};
   bool short_timeouts_ = false;
   bool audits_ = false;
   std::vector<Change> changes_{};
   std::string uri_{};
-  delayqueue::ClientOptions connection_{};
-  delayqueue::KeyOptions queue_options_{};
-  Clients<delayqueue::Inspector> inspectors_{};
-  Clients<delayqueue::QueueAdmin> admins_{};
+  delayqueue::ClientOptions client_options_{};
+  std::optional<delayqueue::Client> client_{}, hasty_client_{};
+  Objects<delayqueue::Inspector> inspectors_{};
+  Objects<delayqueue::QueueAdmin> admins_{};
   std::map<std::string, std::unique_ptr<delayqueue::Producer>> producers_{};
 };
 

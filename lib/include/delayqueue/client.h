@@ -1,4 +1,4 @@
-// Options that several classes share: how to connect, the names of the keys, and durability.
+// Client: which Redis, and the names of the keys there. Also the options of connections and keys.
 //
 // All options are plain structs with a default for every member. Times are std::chrono durations.
 //
@@ -12,9 +12,12 @@
 // value.
 #pragma once
 
+#include <delayqueue/detail/braces.h>
 #include <delayqueue/export.h>
 #include <delayqueue/types.h>
 
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -44,6 +47,29 @@ struct SentinelOptions {
   bool refuse_unpinned = false;
 };
 
+enum class HashTag { automatic, on, off };  // automatic: on in a Cluster, off elsewhere; off is refused in a Cluster
+DELAYQUEUE_EXPORT const char* to_string(HashTag hash_tag);
+
+// For queues that are shared with workers of the Go library HDT3213/delayqueue.
+struct GoCompatibility {
+  bool bodies_under_dp = false;  // store payloads under dp:..., where the Go library expects them, with any prefix
+
+  // cancel, reschedule and bury also remove the id from the lists, if these have at most 5,000 ids: a Go worker with a
+  // fetch limit fetches less for every id whose payload is missing.
+  bool remove_from_lists = false;
+
+  bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
+};
+
+// The names of the queue's keys. All programs that share a queue must use the same values. The name of a queue, and the
+// prefix, has 1 to 255 bytes of valid UTF-8 without control characters, and does not end in #<number>.<number>; with a
+// hash tag it has no braces. Inspector and QueueAdmin also read queues with other names, and forget them.
+struct KeyOptions {
+  std::string prefix = "dp";              // keys are <prefix>:<queue>:...
+  HashTag hash_tag = HashTag::automatic;  // on: {<prefix>:<queue>}:..., all in one Cluster slot
+  GoCompatibility go{};
+};
+
 // How to connect to the server. Members that are set override the same part of the URL.
 struct ClientOptions {
   std::string user{};         // ACL user; empty: the URL's, or the default user
@@ -57,65 +83,50 @@ struct ClientOptions {
   milliseconds command_timeout{3000};
   TlsOptions tls{};
   SentinelOptions sentinel{};
+  KeyOptions keys{};
 };
 
-enum class HashTag { automatic, on, off };  // automatic: on in a Cluster, off elsewhere; off is refused in a Cluster
-DELAYQUEUE_EXPORT const char* to_string(HashTag hash_tag);
-
-// For queues that are shared with workers of the Go library HDT3213/delayqueue.
-struct GoCompatibility {
-  bool bodies_under_dp = false;  // store payloads under dp:..., where the Go library expects them, with any prefix
-
-  // cancel, reschedule and bury also remove the id from the lists, if these have at most 5,000 ids: a Go worker with a
-  // fetch limit fetches less for every id whose payload is missing.
-  bool remove_from_lists = false;
-};
-
-// The names of the queue's keys. All programs that share a queue must use the same values. The name of a queue, and the
-// prefix, has 1 to 255 bytes of valid UTF-8 without control characters, and does not end in #<number>.<number>; with a
-// hash tag it has no braces. Inspector and QueueAdmin also read queues with other names, and forget them.
-struct KeyOptions {
-  std::string prefix = "dp";              // keys are <prefix>:<queue>:...
-  HashTag hash_tag = HashTag::automatic;  // on: {<prefix>:<queue>}:..., all in one Cluster slot
-  GoCompatibility go{};
-};
-
-// Where a write must be stored before a call returns. Redis replies when the master has the write in memory.
+// The address of one server, Sentinel group or Cluster, the connections to it, and the names of keys. Any thread may
+// use it. Its copies, and what with_keys() returns, share the connections; two Clients that are made of the same URL
+// share none. (Of an embedded: URL they share the server: a process has one for each folder.)
 //
-// By default the call returns after this reply. With appendonly yes and appendfsync everysec a power cut can lose the
-// last second or two of writes, and so can a kill -9 of the server while its disk is busy. A failover can lose writes
-// that no replica had received.
+// A call of an object uses a connection that no other call uses at that moment, or opens one. So no call waits for
+// another object, and a process with one Client and one thread has one connection; in a Cluster, one to each master.
+// Consumers and Inspector::next_event() have connections that are not shared. Objects made of a Client keep what they
+// need of it, so they may be destroyed in any order. The last one closes the connections.
 //
-// If the write is not confirmed within the timeout, a call of a Producer throws ConnectionError: the message is stored,
-// but not as durably as required. Send it again with its id: while it is in the queue, this creates no second message,
-// and waits again.
-class DELAYQUEUE_EXPORT Durability {
+// After a fork() a Client works in the child, too, with other connections: see Producer.
+class DELAYQUEUE_EXPORT Client {
  public:
-  enum class Kind { none, replicas, disk };
+  // url, with rediss in place of redis for TLS:
+  //   redis://[user:password@]host[:port][/db]
+  //   redis+sentinel://[user:password@]host[:port],host.../master[/db]
+  //   redis+cluster://[user:password@]host[:port],host...
+  //   unix:///path/to/socket[?db=n]
+  //   embedded: or embedded:/folder, see private_server.h
+  //
+  // Does not connect. Throws std::invalid_argument that names the wrong part of the URL or the option, also for a null
+  // pointer, as of getenv(). Throws SetupError if the folder is relative and the working directory was removed.
+  Client(const char* url, ClientOptions options = {});
+  Client(const std::string& url, ClientOptions options = {});
+  Client(std::nullptr_t, ClientOptions = {}) = delete;
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>  // it would be one std::string of two pointers
+  Client(const char* const (&urls)[kLength], ClientOptions = {}) = delete;
+  Client(const Client&) = default;
+  Client& operator=(const Client&) = default;
 
-  Durability() = default;
+  const KeyOptions& keys() const { return keys_; }
+  Client with_keys(KeyOptions keys) const;
 
-  // `count` replicas (1 to 1,000) have the write in memory, too (WAIT). It survives the loss of the master if one of
-  // them is promoted. The timeout is at least 1 ms.
-  static Durability replicas(int count, milliseconds timeout = milliseconds(1000));
-
-  // The master has the write on its disk (WAITAOF). Needs Redis 7.2 or later, or Valkey, with appendonly yes. With
-  // appendfsync everysec a call takes up to a second. If the server cannot confirm this, the call throws ReplyError
-  // before anything is written.
-  static Durability disk(milliseconds timeout = milliseconds(2000));
-
-  Kind kind() const { return kind_; }
-  int replica_count() const { return replica_count_; }
-  milliseconds timeout() const { return timeout_; }
+  // Connects and logs in; in a Cluster to one node. Throws as a send would.
+  void check() const;
 
  private:
-  Durability(Kind kind, int replica_count, milliseconds timeout)
-      : kind_(kind), replica_count_(replica_count), timeout_(timeout) {}
+  class DELAYQUEUE_HIDDEN Impl;
+  friend class Endpoint;  // internal
 
-  Kind kind_ = Kind::none;
-  int replica_count_ = 0;
-  milliseconds timeout_{0};
+  std::shared_ptr<Impl> impl_;
+  KeyOptions keys_;
 };
-DELAYQUEUE_EXPORT const char* to_string(Durability::Kind kind);  // "none", "replicas", "disk"
 
 }  // namespace delayqueue

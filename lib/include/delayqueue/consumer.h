@@ -45,15 +45,13 @@ struct ConsumerMetrics;
 // After a fork() the child process must create its own Consumers. Those of the parent are unusable there: see Producer.
 class DELAYQUEUE_EXPORT Consumer {
  public:
-  // url: as for Producer. Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
+  // Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
   // process may open no more files, or the system provides no random bytes.
-  Consumer(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options = {});
+  Consumer(const Client& client, const std::string& queue, AnyHandler handler, ConsumerOptions options = {});
 
   // {"a", "b"} would be one std::string of two pointers. Several queues are Subscriptions.
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Consumer(const std::string& url, const char* const (&queues)[kLength], AnyHandler, ConsumerOptions = {}) = delete;
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Consumer(const char* const (&urls)[kLength], const std::string& queue, AnyHandler, ConsumerOptions = {}) = delete;
+  Consumer(const Client& client, const char* const (&queues)[kLength], AnyHandler, ConsumerOptions = {}) = delete;
 
   // Several queues of one server, Sentinel group or Cluster, each once. They share the threads, the connections, and
   // the bound of prefetched messages (ConsumerOptions::prefetch, for each master of a Cluster). Some may have a Handler
@@ -68,9 +66,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // queues there, and one that waits for each queue, at most 16; further queues are polled. With more than 10 queues
   // whose wake-ups work, about 10 are polled in each poll_interval: so each queue is polled less often, at most by a
   // factor of 10.
-  Consumer(const std::string& url, std::vector<Subscription> queues, ConsumerOptions options = {});
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Consumer(const char* const (&urls)[kLength], std::vector<Subscription>, ConsumerOptions = {}) = delete;
+  Consumer(const Client& client, std::vector<Subscription> queues, ConsumerOptions options = {});
 
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
   // not outlive the consumer. Call stop() first to choose the timeout. In a handler or callback of this consumer the

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <delayqueue/backoff.h>
-#include <delayqueue/client.h>
 #include <delayqueue/delivery.h>
+#include <delayqueue/durability.h>
 #include <delayqueue/events.h>
 #include <delayqueue/export.h>
 
@@ -58,16 +58,12 @@ struct ConsumerOptions {
   Logger logger{};
   Around around{};  // called around each handler of all queues: see delivery.h
   EventCallback on_event{};
-  bool report_events = false;    // publish to the Go library's event channel dq:<queue>:reportEvents
   bool strict_priority = false;  // with several queues: the weights are priorities, see SubscriptionOptions
 
   // Write what the consumer does into the registry of each queue, every 10 s or every poll_interval, whichever is
   // longer: see Inspector::workers().
   bool register_consumer = true;
   std::string name{};  // its name there, such as that of the service; its first 100 bytes are stored
-
-  ClientOptions connection{};
-  KeyOptions queue{};
 
   DELAYQUEUE_EXPORT static std::size_t hardware_concurrency();  // at least 1
 };

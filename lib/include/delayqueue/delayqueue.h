@@ -9,6 +9,7 @@
 #include <delayqueue/consumer_options.h>
 #include <delayqueue/counts.h>
 #include <delayqueue/delivery.h>
+#include <delayqueue/durability.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
 #include <delayqueue/headers.h>

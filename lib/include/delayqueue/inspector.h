@@ -31,15 +31,13 @@ struct Pause;
 
 // The options of an Inspector or a QueueAdmin.
 struct InspectorOptions {
-  ClientOptions connection{};
-  KeyOptions queue{};
   // Only this partition, from 0 on: calls concern only its messages, and calls by id look only there. Calls that
   // concern the queue as such throw std::invalid_argument. Unset: the whole queue.
   std::optional<unsigned> partition{};
 };
 
-// Any number of threads may use one Inspector; their calls share one connection. URL, shared connections, errors and
-// fork() as for Producer. An Inspector of a queue that does not exist does not add its name to queues().
+// Any number of threads may use one Inspector; their calls share one connection. Errors and fork() as for
+// Producer. An Inspector of a queue that does not exist does not add its name to queues().
 //
 // Calls work in bounded steps: with a queue of any length no step occupies Redis for more than 2 ms, except for large
 // payloads.
@@ -49,11 +47,9 @@ struct InspectorOptions {
 // reads the partition that the id was made for.
 class DELAYQUEUE_EXPORT Inspector {
  public:
-  Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
+  Inspector(const Client& client, const std::string& queue, const InspectorOptions& options = {});
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Inspector(const std::string& url, const char* const (&queues)[kLength], const InspectorOptions& = {}) = delete;
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Inspector(const char* const (&urls)[kLength], const std::string& queue, const InspectorOptions& = {}) = delete;
+  Inspector(const Client& client, const char* const (&queues)[kLength], const InspectorOptions& = {}) = delete;
   ~Inspector();
   Inspector(Inspector&&) noexcept;
   Inspector& operator=(Inspector&&) noexcept;

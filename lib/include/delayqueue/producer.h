@@ -41,34 +41,21 @@ struct ProducerMetrics;
 // new messages again. While the slot of a partition moves, Redis refuses messages there, and they go to other
 // partitions in the same way. A partition that the user has no right to is left out with a warning.
 //
-// Producers, Inspectors and QueueAdmins of one process with the same URL and equal ClientOptions share connections:
-// a call uses one that no other object uses at that moment, and opens one if there is none. So no call waits for
-// another object, and a process with one thread has one connection; in a Cluster, one to each master.
-//
-// After a fork() the child process must create its own Producers, Consumers, Inspectors and QueueAdmins. In the child
-// every call to an object of the parent throws std::logic_error. The destructor of such an object returns at once,
-// sends nothing and does not touch the parent's connections. A call to an object that was moved from throws
-// std::logic_error, too.
+// After a fork() the child process must create its own Producers, Consumers, Inspectors and QueueAdmins; it may use a
+// Client of the parent for them. In the child every call to an object of the parent throws std::logic_error. The
+// destructor of such an object returns at once, sends nothing and does not touch the parent's connections. A call to an
+// object that was moved from throws std::logic_error, too.
 class DELAYQUEUE_EXPORT Producer {
  public:
-  // url, with rediss in place of redis for TLS:
-  //   redis://[user:password@]host[:port][/db]
-  //   redis+sentinel://[user:password@]host[:port],host.../master[/db]
-  //   redis+cluster://[user:password@]host[:port],host...
-  //   unix:///path/to/socket[?db=n]
-  //   embedded: or embedded:/folder, see private_server.h
-  //
-  // Does not connect. Throws std::invalid_argument that names the wrong part of the URL, the queue or the option.
-  // Throws SetupError if this process may open no more files (only with Sentinels), or if the folder is relative and
-  // the working directory was removed. The first call connects, and throws if it cannot use the TLS files or the path
-  // of the embedded folder, or if the queue exists with the other KeyOptions::hash_tag.
-  Producer(const std::string& url, const std::string& queue, ProducerOptions options = {});
+  // A Client is made of a URL, too: Producer("redis://localhost", "orders"). Does not connect. Throws
+  // std::invalid_argument that names the wrong part of the URL, the queue or the option. Throws SetupError if this
+  // process may open no more files (only with Sentinels). The first call connects, and throws if it cannot use the TLS
+  // files or the path of the embedded folder, or if the queue exists with the other KeyOptions::hash_tag.
+  Producer(const Client& client, const std::string& queue, ProducerOptions options = {});
 
   // Here and below: {"a", "b"} would be one std::string or std::string_view of two pointers.
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Producer(const std::string& url, const char* const (&queues)[kLength], ProducerOptions = {}) = delete;
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Producer(const char* const (&urls)[kLength], const std::string& queue, ProducerOptions = {}) = delete;
+  Producer(const Client& client, const char* const (&queues)[kLength], ProducerOptions = {}) = delete;
   ~Producer();
   Producer(Producer&&) noexcept;
   Producer& operator=(Producer&&) noexcept;

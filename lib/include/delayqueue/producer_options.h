@@ -1,7 +1,7 @@
 // The options of a Producer.
 #pragma once
 
-#include <delayqueue/client.h>
+#include <delayqueue/durability.h>
 #include <delayqueue/events.h>
 #include <delayqueue/send_options.h>
 
@@ -27,9 +27,6 @@ struct ProducerOptions {
   std::function<void(OutgoingMessage&)> before_send{};
 
   EventCallback on_event{};
-  bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
-  ClientOptions connection{};
-  KeyOptions queue{};
 
   // How long a thread that sends alone may wait busily for the answer to one message before it sleeps: up to 1000 us;
   // 0: not at all. Costs at most this much CPU time for each send. The Producer measures: of each 1000 sends, 16 wait

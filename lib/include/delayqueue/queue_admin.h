@@ -27,15 +27,13 @@ namespace delayqueue {
 // They work in atomic steps, each well under 2 ms. An error leaves the previous steps done. Calls may be repeated as
 // error.h describes. No call waits for a Durability.
 //
-// Threads, URL, errors, fork() and partitions as for Inspector. If a call with ids fails for one partition, it
+// Threads, errors, fork() and partitions as for Inspector. If a call with ids fails for one partition, it
 // continues with the others, and then throws the first error.
 class DELAYQUEUE_EXPORT QueueAdmin {
  public:
-  QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
+  QueueAdmin(const Client& client, const std::string& queue, const InspectorOptions& options = {});
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  QueueAdmin(const std::string& url, const char* const (&queues)[kLength], const InspectorOptions& = {}) = delete;
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  QueueAdmin(const char* const (&urls)[kLength], const std::string& queue, const InspectorOptions& = {}) = delete;
+  QueueAdmin(const Client& client, const char* const (&queues)[kLength], const InspectorOptions& = {}) = delete;
   ~QueueAdmin();
   QueueAdmin(QueueAdmin&&) noexcept;
   QueueAdmin& operator=(QueueAdmin&&) noexcept;

@@ -1,5 +1,5 @@
 // The servers that hold queues: their version, settings and risks, and the scripts that they have loaded. No call here
-// reads or changes a queue. URL, options and errors as for Producer.
+// reads or changes a queue. Errors as for Producer.
 #pragma once
 
 #include <delayqueue/client.h>
@@ -62,8 +62,7 @@ struct ServerInfo {
 //
 // Consumers and Producers with a logger log these risks, except clock, once per process for each server. Consumers log
 // a risk again when it comes back, and they log a jump of Redis' clock.
-[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const std::string& url,
-                                                                    const ClientOptions& options = {});
+[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const Client& client);
 
 // Adds the risks that concern queues with partitions to these masters of a Cluster: coverage, unknown if that cannot be
 // examined, and clocks that differ.
@@ -82,12 +81,10 @@ struct ServerScripts {
 // Cluster into every node. Users without the permission for EVAL can use queues then, also after a failover. A server
 // loses its scripts when it restarts. Needs `+script|load`, in a Cluster also `+cluster|nodes`, and no permission for
 // any key. Throws if the servers cannot be determined.
-[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> load_scripts(const std::string& url,
-                                                                        const ClientOptions& options = {});
+[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> load_scripts(const Client& client);
 
 // Returns which scripts each of these servers has loaded, and which are missing. Needs `+script|exists`. Servers and
 // errors as for load_scripts().
-[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> find_scripts(const std::string& url,
-                                                                        const ClientOptions& options = {});
+[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> find_scripts(const Client& client);
 
 }  // namespace delayqueue

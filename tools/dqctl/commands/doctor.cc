@@ -372,7 +372,7 @@ Exit doctor(Context& context, const DoctorArgs& args) {
   Output& out = context.out();
   Findings found;
   Inspector& inspector = context.inspector(args.queue.empty() ? "doctor" : args.queue);
-  found.masters = delayqueue::server_info(context.uri(), context.connection());
+  found.masters = delayqueue::server_info(context.client());
   std::exception_ptr connection_error;  // the node that holds the queue is unreachable; the others are shown first
   try {
     if (!args.queue.empty()) found.partitions = must_be_there(context, args.queue);

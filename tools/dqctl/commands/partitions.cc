@@ -83,7 +83,7 @@ Exit show(Context& context, const std::string& queue) {
 // Writes the risks of the masters for a queue with partitions. They do not stop the command.
 void warn(Context& context) {
   try {
-    std::vector<ServerInfo> masters = delayqueue::server_info(context.uri(), context.connection());
+    std::vector<ServerInfo> masters = delayqueue::server_info(context.client());
     for (ServerInfo& master : masters) master.risks.clear();
     delayqueue::add_partition_risks(masters);
     for (const ServerInfo& master : masters) {

@@ -53,8 +53,8 @@ Exit scripts(Context& context, const ScriptsArgs& args) {
     throw Usage("ACTION: neither load nor list (not repeated here, for it may be a password); expected one of them");
   }
   const bool loads = args.action == "load";
-  const std::vector<ServerScripts> servers = loads ? delayqueue::load_scripts(context.uri(), context.connection())
-                                                   : delayqueue::find_scripts(context.uri(), context.connection());
+  const std::vector<ServerScripts> servers =
+      loads ? delayqueue::load_scripts(context.client()) : delayqueue::find_scripts(context.client());
   show(context.out(), servers);
   const auto failed = [](const ServerScripts& server) { return !server.error.empty(); };
   const auto lacks = [](const ServerScripts& server) { return !server.missing.empty(); };

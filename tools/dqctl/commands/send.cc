@@ -95,7 +95,7 @@ auto send_with_retries(const Context& context, std::vector<OutgoingMessage> mess
       return send(messages);
     } catch (const delayqueue::ConnectionError& error) {
       if (tries == 4 || error.ids().size() != messages.size()) throw;
-      if (Clock::now() - begin >= 2 * context.connection().connect_timeout) throw;
+      if (Clock::now() - begin >= 2 * context.client_options().connect_timeout) throw;
       for (std::size_t i = 0; i < messages.size(); ++i) messages[i].options.id = error.ids()[i];
       if (!sleep_for(milliseconds(250 * tries))) throw;
     }

@@ -111,8 +111,6 @@ ConsumerOptions options_for(const Context& context, const WorkOptions& given, Co
   const milliseconds timeout = given.timeout.value_or(options.processing_timeout);
   options.processing_timeout = timeout.count() == 0 ? kForever : std::min(kForever, timeout + 4 * kGrace);
   options.dead_retention = given.dead_retention.value_or(kForever);
-  options.connection = context.connection();
-  options.queue = context.queue_options();
   options.logger = [&runner](const delayqueue::LogEntry& entry) { runner.log(entry); };
   options.on_event = [&runner](const delayqueue::Event& event) { runner.on_event(event); };
   return options;
@@ -184,7 +182,7 @@ Exit work_on(Context& context, const WorkOptions& options) {
   }
   CommandRunner runner(options, context.out(), reaper);
   Consumer consumer(
-      context.uri(), options.queue, [&runner](const delayqueue::Message& message) { return runner.handle(message); },
+      context.client(), options.queue, [&runner](const delayqueue::Message& message) { return runner.handle(message); },
       options_for(context, options, runner));
   consumer.start();
   EmptyDetector detector(context, options, runner);

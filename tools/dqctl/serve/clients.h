@@ -1,6 +1,7 @@
 // The connections that answer requests of dqctl serve.
 #pragma once
 
+#include <delayqueue/client.h>
 #include <delayqueue/inspector.h>
 #include <delayqueue/queue_admin.h>
 
@@ -29,14 +30,13 @@ class Clients {
   std::shared_ptr<delayqueue::QueueAdmin> admin(const std::string& queue);
 
  private:
-  template <class Client>
-  using Kept = std::list<std::pair<std::string, std::shared_ptr<Client>>>;  // latest first
+  template <class Object>
+  using Kept = std::list<std::pair<std::string, std::shared_ptr<Object>>>;  // latest first
 
-  template <class Client>
-  std::shared_ptr<Client> client(Kept<Client>& kept, const std::string& queue);
+  template <class Object>
+  std::shared_ptr<Object> object(Kept<Object>& kept, const std::string& queue);
 
-  const std::string uri_;
-  delayqueue::InspectorOptions options_{};
+  const delayqueue::Client client_;
   std::mutex mutex_;  // guards the lists
   Kept<delayqueue::Inspector> inspectors_{};
   Kept<delayqueue::QueueAdmin> admins_{};

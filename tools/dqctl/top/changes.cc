@@ -152,8 +152,8 @@ std::string make_change(Context& context, const TopChange& change) {
 RedriveRun::RedriveRun(Context& context, const std::string& queue)
     : context_(context),
       queue_(queue),
-      inspector_(context.uri(), queue, {context.connection(), context.queue_options(), {}}),
-      admin_(context.uri(), queue, {context.connection(), context.queue_options(), {}}),
+      inspector_(context.client(), queue),
+      admin_(context.client(), queue),
       counts_(inspector_.counts()),
       pages_(inspector_, State::dead, {}, counts_, Pages::Payload::none, Pages::Use::remove, kRedriveStep) {}
 
