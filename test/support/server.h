@@ -48,11 +48,14 @@ bool operator!=(const Reply& a, const T& b) {
 
 std::ostream& operator<<(std::ostream& out, const Reply& reply);
 
+// A timeout far longer than a busy machine with a sanitizer needs. Only a failing test waits this long.
+inline constexpr std::chrono::seconds kPatience{60};
+
 // One connection, opened by the first command and again after a failure. Not thread-safe.
 class Redis {
  public:
   struct Access {
-    std::chrono::milliseconds limit = std::chrono::seconds(10);
+    std::chrono::milliseconds limit = kPatience;
     std::vector<std::string> login{};  // arguments of AUTH; empty: no AUTH
   };
 
@@ -91,9 +94,6 @@ Snapshot snapshot(const std::string& base, Redis& on = redis());
 // Simulates the passing of time: moves every score in pending, unack and dead, and the lease ends in attempts, back by
 // `by`. Atomic and exact to the microsecond. Does not change TTLs and the wake key.
 void rewind(const std::string& base, std::chrono::milliseconds by, Redis& on = redis());
-
-// A timeout far longer than a busy machine with a sanitizer needs. Only a failing test waits this long.
-inline constexpr std::chrono::seconds kPatience{60};
 
 // Polls the condition every 2 ms. Returns false if it did not become true within the limit.
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(10));
