@@ -41,12 +41,43 @@ void check_removable(State state) {
 }
 
 // The meanings of the answers for the messages: characters or words.
-template <class Outcome, class Answers, class Meaning>
-std::vector<Outcome> meanings(const Answers& answers, Meaning meaning) {
-  std::vector<Outcome> all;
+template <class Answers, class Meaning>
+auto meanings(const Answers& answers, Meaning meaning) {
+  std::vector<decltype(meaning(*answers.begin()))> all;
   all.reserve(answers.size());
   for (const auto& answer : answers) all.push_back(meaning(answer));
   return all;
+}
+
+// The meaning of a character that the scripts redrive, bury, extend and release answer for a message.
+Outcome change_outcome(char answer) {
+  switch (answer) {
+    case 'S':
+      return Outcome::done;
+    case 'D':
+      return Outcome::already;
+    case 'H':
+      return Outcome::held;
+    case 'B':
+      return Outcome::no_payload;
+    default:
+      return Outcome::unknown;
+  }
+}
+
+SendResult send_result_of(char answer) {
+  switch (answer) {
+    case '1':
+      return SendResult::created;
+    case 'C':
+      return SendResult::cancelled;
+    case 'R':
+      return SendResult::replaced;
+    case 'H':
+      return SendResult::held;
+    default:
+      return SendResult::existed;
+  }
 }
 
 // The form in which restore stores a message. Messages that were held or in a list are due at once.
@@ -212,10 +243,10 @@ std::vector<State> QueueAdmin::cancel(const internal::Ids& ids) {
       return connection.moves().cancel(pipeline, one.front());
     });
   });
-  return meanings<State>(answers, state_of);
+  return meanings(answers, state_of);
 }
 
-std::vector<Moved> QueueAdmin::reschedule(const internal::Ids& ids, const RescheduleOptions& when) {
+std::vector<Outcome> QueueAdmin::reschedule(const internal::Ids& ids, const RescheduleOptions& when) {
   const store::Due due = due_of(when.delay, when.at);
   const auto answers =
       impl_->by_id(ids_of(ids), Impl::Wake::others, [&](SharedConnection& connection, const auto& some) {
@@ -223,22 +254,20 @@ std::vector<Moved> QueueAdmin::reschedule(const internal::Ids& ids, const Resche
           return connection.moves().reschedule(pipeline, one.front(), due);
         });
       });
-  return meanings<Moved>(answers, moved_of);
+  return meanings(answers, rescheduled_of);
 }
 
-std::vector<Redriven> QueueAdmin::redrive(const internal::Ids& ids, const RedriveOptions& options) {
+std::vector<Outcome> QueueAdmin::redrive(const internal::Ids& ids, const RedriveOptions& options) {
   check_retries(options.retries);
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
       return connection.moves().redrive(pipeline, some, options.retries);
     });
   });
-  return meanings<Redriven>(outcomes, [](char outcome) {
-    return outcome == 'S' ? Redriven::redriven : outcome == 'B' ? Redriven::no_body : Redriven::unknown;
-  });
+  return meanings(outcomes, change_outcome);
 }
 
-std::vector<Buried> QueueAdmin::bury(const internal::Ids& ids, const BuryOptions& options) {
+std::vector<Outcome> QueueAdmin::bury(const internal::Ids& ids, const BuryOptions& options) {
   const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
   const std::size_t step = impl_->home().moves().search_lists() > 0 ? 1 : kSmallBatch;
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
@@ -246,28 +275,21 @@ std::vector<Buried> QueueAdmin::bury(const internal::Ids& ids, const BuryOptions
       return connection.moves().bury(pipeline, some, reason, options.held == HeldMessages::force);
     });
   });
-  return meanings<Buried>(outcomes, [](char outcome) {
-    return outcome == 'S'   ? Buried::buried
-           : outcome == 'D' ? Buried::already
-           : outcome == 'H' ? Buried::held
-                            : Buried::unknown;
-  });
+  return meanings(outcomes, change_outcome);
 }
 
-std::vector<Extended> QueueAdmin::extend(const internal::Ids& ids, milliseconds by, HeldMessages held) {
+std::vector<Outcome> QueueAdmin::extend(const internal::Ids& ids, milliseconds by, HeldMessages held) {
   check_at_least("by", by, milliseconds(1));
   const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
       return connection.moves().extend(pipeline, some, by, held == HeldMessages::force);
     });
   });
-  return meanings<Extended>(outcomes, [](char outcome) {
-    return outcome == 'S' ? Extended::extended : outcome == 'H' ? Extended::held : Extended::unknown;
-  });
+  return meanings(outcomes, change_outcome);
 }
 
 // The message released last is delivered first, so the ids are sent in reverse order.
-std::vector<Released> QueueAdmin::release(const internal::Ids& ids, HeldMessages held) {
+std::vector<Outcome> QueueAdmin::release(const internal::Ids& ids, HeldMessages held) {
   std::vector<std::string> reversed = ids_of(ids);
   std::reverse(reversed.begin(), reversed.end());
   std::string outcomes = impl_->by_id(reversed, Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
@@ -276,9 +298,7 @@ std::vector<Released> QueueAdmin::release(const internal::Ids& ids, HeldMessages
     });
   });
   std::reverse(outcomes.begin(), outcomes.end());
-  return meanings<Released>(outcomes, [](char outcome) {
-    return outcome == 'S' ? Released::released : outcome == 'H' ? Released::held : Released::unknown;
-  });
+  return meanings(outcomes, change_outcome);
 }
 
 void QueueAdmin::record(const Action& action) {
@@ -330,9 +350,9 @@ std::uint64_t QueueAdmin::purge(State state, const PurgeOptions& options) {
   return purged;
 }
 
-Removed QueueAdmin::purge(State state, const internal::Ids& ids) {
+Purged QueueAdmin::purge(State state, const internal::Ids& ids) {
   check_removable(state);
-  Removed removed;
+  Purged purged;
   const std::string outcomes =
       impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
         const std::string& key = key_of(connection.moves().keys(), state);
@@ -341,18 +361,18 @@ Removed QueueAdmin::purge(State state, const internal::Ids& ids) {
         });
         std::string of_partition;
         for (const store::PurgedIds& step : steps) {
-          removed.places += step.places;
+          purged.places += step.places;
           of_partition += step.outcomes;
         }
         if (of_partition.size() != all.size()) {
           throw ReplyError("purge: " + unexpected_count(of_partition.size(), all.size()));
         }
-        if (is_list(state)) removed.places += remove_hints(connection, key);
+        if (is_list(state)) purged.places += remove_hints(connection, key);
         return of_partition;
       });
-  for (const char outcome : outcomes) removed.removed.push_back(outcome == 'S');
-  removed.messages = static_cast<std::uint64_t>(std::count(outcomes.begin(), outcomes.end(), 'S'));
-  return removed;
+  for (const char outcome : outcomes) purged.purged.push_back(outcome == 'S');
+  purged.messages = static_cast<std::uint64_t>(std::count(outcomes.begin(), outcomes.end(), 'S'));
+  return purged;
 }
 
 // Restores the messages at these places, which belong to one partition.
@@ -378,11 +398,7 @@ void QueueAdmin::Impl::restore(unsigned partition, const std::vector<store::Rest
       throw ReplyError("restore: " + unexpected_count(outcomes.size(), step.size()));
     }
     for (const char outcome : outcomes) {
-      Sent& one = sent[places[done++]];
-      one.created = outcome == '1';
-      one.cancelled = outcome == 'C';
-      one.replaced = outcome == 'R';
-      one.held = outcome == 'H';
+      sent[places[done++]].result = send_result_of(outcome);
     }
   }
   if (partition > 0) partitions_.wake({partition});

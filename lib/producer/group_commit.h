@@ -35,7 +35,7 @@ enum class SendOutcome {
   not_written,  // no server has run its script call, so it may be sent elsewhere
   in_doubt,     // its bytes may have left, so it may be stored
   refused,      // Redis has refused its script call
-  created,      // these three as in Sent: the server has executed its script call
+  created,      // these three as in SendResult: the server has executed its script call
   existed,
   cancelled,
 };
@@ -50,8 +50,13 @@ struct PendingMessage {
 
   std::size_t size() const { return payload.size() + headers.size(); }
   bool is_executed() const { return outcome >= SendOutcome::created; }
-  Sent result() const& { return {id, outcome == SendOutcome::created, outcome == SendOutcome::cancelled}; }
-  Sent result() && { return {std::move(id), outcome == SendOutcome::created, outcome == SendOutcome::cancelled}; }
+  SendResult send_result() const {
+    return outcome == SendOutcome::created     ? SendResult::created
+           : outcome == SendOutcome::cancelled ? SendResult::cancelled
+                                               : SendResult::existed;
+  }
+  Sent result() const& { return {id, send_result()}; }
+  Sent result() && { return {std::move(id), send_result()}; }
 };
 
 // Messages of one call that go to the same partition: see Router. They are sent in atomic steps. The messages of a step

@@ -43,7 +43,7 @@ class Producer::Impl {
   ProducerMetrics metrics() { return reporter_.metrics(router_); }
 
   State cancel(const std::string& id);
-  Moved reschedule(const std::string& id, const store::Due& due);
+  Outcome reschedule(const std::string& id, const store::Due& due);
 
  private:
   std::vector<SendRequest> send(std::vector<PendingMessage> messages);
@@ -152,10 +152,10 @@ State Producer::Impl::cancel(const std::string& id) {
   return state;
 }
 
-Moved Producer::Impl::reschedule(const std::string& id, const store::Due& due) {
-  const Moved moved = moved_of(router_.reschedule(id, due));
+Outcome Producer::Impl::reschedule(const std::string& id, const store::Due& due) {
+  const Outcome outcome = rescheduled_of(router_.reschedule(id, due));
   reporter_.log_risks(router_, id);
-  return moved;
+  return outcome;
 }
 
 Producer::Producer(const Client& client, const std::string& queue, ProducerOptions options)
@@ -199,7 +199,7 @@ std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messa
 
 State Producer::cancel(std::string_view id) { return impl_->cancel(id_of("id", id)); }
 
-Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
+Outcome Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
   const std::string canonical = id_of("id", id);
   return impl_->reschedule(canonical, due_of(when.delay, when.at));
 }

@@ -4,7 +4,6 @@
 #include <delayqueue/durability.h>
 #include <delayqueue/events.h>
 #include <delayqueue/message.h>
-#include <delayqueue/outcomes.h>
 #include <delayqueue/queue_admin_options.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/types.h>
@@ -81,14 +80,18 @@ const char* to_string(Durability::Kind kind) {
   return "?";
 }
 
-const char* to_string(Moved moved) {
-  switch (moved) {
-    case Moved::moved:
-      return "moved";
-    case Moved::refused:
-      return "refused";
-    case Moved::unknown:
-      return "unknown";
+const char* to_string(SendResult result) {
+  switch (result) {
+    case SendResult::created:
+      return "created";
+    case SendResult::existed:
+      return "existed";
+    case SendResult::cancelled:
+      return "cancelled";
+    case SendResult::replaced:
+      return "replaced";
+    case SendResult::held:
+      return "held";
   }
   return "?";
 }
@@ -125,51 +128,19 @@ const char* to_string(RiskKind kind) {
   return "?";
 }
 
-const char* to_string(Redriven outcome) {
+const char* to_string(Outcome outcome) {
   switch (outcome) {
-    case Redriven::redriven:
-      return "redriven";
-    case Redriven::no_body:
-      return "no_body";
-    case Redriven::unknown:
-      return "unknown";
-  }
-  return "?";
-}
-
-const char* to_string(Released outcome) {
-  switch (outcome) {
-    case Released::released:
-      return "released";
-    case Released::held:
-      return "held";
-    case Released::unknown:
-      return "unknown";
-  }
-  return "?";
-}
-
-const char* to_string(Buried outcome) {
-  switch (outcome) {
-    case Buried::buried:
-      return "buried";
-    case Buried::already:
+    case Outcome::done:
+      return "done";
+    case Outcome::already:
       return "already";
-    case Buried::held:
+    case Outcome::held:
       return "held";
-    case Buried::unknown:
-      return "unknown";
-  }
-  return "?";
-}
-
-const char* to_string(Extended outcome) {
-  switch (outcome) {
-    case Extended::extended:
-      return "extended";
-    case Extended::held:
-      return "held";
-    case Extended::unknown:
+    case Outcome::wrong_state:
+      return "wrong_state";
+    case Outcome::no_payload:
+      return "no_payload";
+    case Outcome::unknown:
       return "unknown";
   }
   return "?";

@@ -29,8 +29,11 @@ State state_of(std::string_view name) {
   return State::unknown;
 }
 
-Moved moved_of(std::string_view name) {
-  return name == "moved" ? Moved::moved : name == "refused" ? Moved::refused : Moved::unknown;
+Outcome rescheduled_of(std::string_view answer) {
+  return answer == "moved"  ? Outcome::done
+         : answer == "held" ? Outcome::held
+         : answer == "dead" ? Outcome::wrong_state
+                            : Outcome::unknown;
 }
 
 const std::string& key_of(const store::Keys& keys, State state) {

@@ -13,8 +13,8 @@ namespace delayqueue {
 // The state with this name; State::unknown if there is none.
 State state_of(std::string_view name);
 
-// The result of a reschedule with this name; Moved::unknown if there is none.
-Moved moved_of(std::string_view name);
+// The meaning of an answer of the script reschedule.
+Outcome rescheduled_of(std::string_view answer);
 
 // The zset or list with the ids of the messages in a state. Throws std::invalid_argument for State::unknown.
 const std::string& key_of(const store::Keys& keys, State state);

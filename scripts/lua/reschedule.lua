@@ -10,8 +10,8 @@
 --
 -- A TTL moves with the due time. The end of the last lease is deleted, so a late ack is stale. If this message is
 -- the probe, that is deleted: its time would be wrong when the message is ready again.
--- Returns 'moved', 'refused' (held, even if cancelled since; or dead), or 'unknown' (also without a retry count, since
--- ready2unack would not deliver it).
+-- Returns 'moved', 'held' (even if cancelled since), 'dead', or 'unknown' (also without a retry count, since ready2unack
+-- would not deliver it).
 
 local id = string.sub(body, -36)
 
@@ -24,8 +24,8 @@ local in_zset = unack_score or pending_score or in_dead
 local finished = redis.call('SISMEMBER', garbage, id) == 1 and not in_zset or redis.call('EXISTS', body) == 0
 local list_length = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 if finished then return 'unknown' end
-if in_dead then return 'refused' end  --! check dead_letter_is_refused
-if unack_score and not is_backoff(end_of(unack_score)) then return 'refused' end  -- held
+if in_dead then return 'dead' end  --! check dead_letter_is_refused
+if unack_score and not is_backoff(end_of(unack_score)) then return 'held' end
 if not retries then return 'unknown' end  -- it would be dropped when it is due  --! check no_count_is_unknown
 
 local life = redis.call('PTTL', body)

@@ -149,7 +149,7 @@ class Sender {
   }
 
   void log_sent(const Order& order, const delayqueue::Sent& sent) {
-    journal_.line("sent " + order.task.token + ' ' + sent.id + (sent.created ? " 1" : " 0"));
+    journal_.line("sent " + order.task.token + ' ' + sent.id + (sent.created() ? " 1" : " 0"));
   }
 
   // With partitions, some sends with own ids are repeated.
@@ -190,9 +190,9 @@ class Sender {
     const std::int64_t due = now_us() + by_ms * 1000;
     until_answered("reschedule", id + ' ' + std::to_string(due), [&] {
       const auto moved = for_deeds().reschedule(id, {milliseconds(by_ms), {}});
-      return std::string(moved == delayqueue::Moved::moved     ? "moved"
-                         : moved == delayqueue::Moved::refused ? "refused"
-                                                               : "unknown");
+      return std::string(moved == delayqueue::Outcome::done      ? "moved"
+                         : moved == delayqueue::Outcome::unknown ? "unknown"
+                                                                 : "refused");
     });
   }
 

@@ -132,8 +132,8 @@ TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   const Sent sent = net::co_spawn(io.executor(), send("x", id), net::use_future).get();
   CHECK(sent.id == id);
-  CHECK(sent.created);
-  CHECK_FALSE(net::co_spawn(io.executor(), send("x", id), net::use_future).get().created);
+  CHECK(sent.created());
+  CHECK_FALSE(net::co_spawn(io.executor(), send("x", id), net::use_future).get().created());
   CHECK(queue.inspector.counts().ready == 1);
   const auto is_refused = [&]() -> net::awaitable<bool> {  // caught in the thread that frees the exception
     try {
@@ -144,11 +144,11 @@ TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
     co_return false;
   };
   CHECK(net::co_spawn(io.executor(), is_refused(), net::use_future).get());
-  CHECK(sends.async_send("y", net::use_future).get().created);
+  CHECK(sends.async_send("y", net::use_future).get().created());
   const auto send_short = [&]() -> net::awaitable<Sent> {
     co_return co_await sends.async_send("z", net::use_awaitable);
   };
-  CHECK(net::co_spawn(io.executor(), send_short(), net::use_future).get().created);
+  CHECK(net::co_spawn(io.executor(), send_short(), net::use_future).get().created());
   CHECK(queue.inspector.counts().ready == 3);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("asio: a send calls a function that has no executor, in another thread
   std::atomic<int> called{0};
   AsioProducer sends(queue.producer);
   sends.async_send("x", [&, caller = std::this_thread::get_id()](std::exception_ptr error, const Sent& sent) {
-    called = error == nullptr && sent.created && std::this_thread::get_id() != caller ? 1 : 2;
+    called = error == nullptr && sent.created() && std::this_thread::get_id() != caller ? 1 : 2;
   });
   CHECK(eventually([&] { return called == 1; }, kPatience));
 }

@@ -341,7 +341,7 @@ TEST_CASE("events: the events of a message arrive in order, with its id") {
   const auto consumer = queue.consumer([](const Message&) { return nack("no"); }, options);
   consumer->start();
   REQUIRE(eventually([&] { return queue.inspector.counts().dead == 1; }, kPatience));
-  REQUIRE(queue.admin.redrive({id}, {0}).front() == Redriven::redriven);
+  REQUIRE(queue.admin.redrive({id}, {0}).front() == Outcome::done);
   const auto received = [&] {
     const std::lock_guard lock(mutex);
     std::vector<EventKind> kinds;

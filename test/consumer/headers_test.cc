@@ -87,9 +87,9 @@ TEST_CASE("headers: a send that is repeated with others leaves the message as it
   Queue queue;
   SendOptions options = with_headers({{"k", "first"}});
   options.id = test::kId;
-  CHECK(queue.producer.send("x", options).created);
+  CHECK(queue.producer.send("x", options).created());
   options.headers.set("k", "second");
-  CHECK_FALSE(queue.producer.send("x", options).created);
+  CHECK_FALSE(queue.producer.send("x", options).created());
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();

@@ -146,8 +146,8 @@ TEST_CASE("lease: after a forced release the handler's lease is lost and its ver
   const std::string id = queue.send("x");
   consumer->start();
   REQUIRE(ledger.reaches(1));
-  CHECK(queue.admin.release({id}).front() == Released::held);
-  CHECK(queue.admin.release({id}, HeldMessages::force).front() == Released::released);
+  CHECK(queue.admin.release({id}).front() == Outcome::held);
+  CHECK(queue.admin.release({id}, HeldMessages::force).front() == Outcome::done);
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(eventually([&] { return ledger.entries()[0].message.lease_lost(); }, kPatience));
   gate.open();
@@ -171,7 +171,7 @@ TEST_CASE("lease: a handler that hangs loses a message that its own consumer get
   const std::string id = queue.send("hangs");
   consumer->start();
   REQUIRE(ledger.reaches(1));
-  CHECK(queue.admin.release({id}, HeldMessages::force).front() == Released::released);
+  CHECK(queue.admin.release({id}, HeldMessages::force).front() == Outcome::done);
   REQUIRE(ledger.reaches(2));
   CHECK(eventually([&] { return ledger.entries()[0].message.lease_lost(); }, kPatience));
   CHECK_FALSE(ledger.entries()[1].message.lease_lost());

@@ -69,7 +69,7 @@ TEST_CASE("subscription: dead_retention and dead_limit are those of the queue, o
   for (Queue* queue : {&limited, &retained, &other}) {
     std::vector<std::string> ids;
     for (const std::string& payload : test::numbers(5)) ids.push_back(queue->send(payload, test::delayed(1h)));
-    CHECK(queue->admin.bury(ids) == std::vector<Buried>(5, Buried::buried));
+    CHECK(queue->admin.bury(ids) == std::vector<Outcome>(5, Outcome::done));
     test::rewind(queue->base, 2h);
   }
   SubscriptionOptions two, an_hour;

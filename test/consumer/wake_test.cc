@@ -129,7 +129,7 @@ TEST_CASE("a message is on time with a long poll_interval: sent to idle consumer
   const std::string moved = queue.send("moved", delayed(1h));
   queue.send("later", delayed(3s));
   queue.send("sooner", delayed(2s));
-  CHECK(queue.producer.reschedule(moved, {1s, {}}) == Moved::moved);
+  CHECK(queue.producer.reschedule(moved, {1s, {}}) == Outcome::done);
   CHECK(lateness(idle.ledger, 3, begin + 3s) < kLate);
   CHECK(idle.ledger.payloads() == std::vector<std::string>{"moved", "sooner", "later"});
 }

@@ -24,7 +24,7 @@ std::vector<std::string> make_one_of_each() {
   test::redis().cmd({"ZREM", kBase + ":pending", retry});
   test::redis().cmd({"LPUSH", kBase + ":retry", retry});
   const auto buried = delayqueue::QueueAdmin(test::server().url(), "q").bury({dead});
-  CHECK(buried.front() == delayqueue::Buried::buried);
+  CHECK(buried.front() == delayqueue::Outcome::done);
   const auto now = std::stoll(test::redis().cmd({"TIME"}).strings()[0]);
   test::redis().cmd({"ZADD", kBase + ":dead", "XX", std::to_string(now + 3600), dead});
   return {ready, retry, dead};

@@ -84,7 +84,7 @@ TEST_CASE("forget: one message in any state keeps the queue with all its keys, a
     if (state == State::unack) move({"ZADD", base + ":unack", "32503680000", id});
     if (state == State::dead) {
       const auto buried = delayqueue::QueueAdmin(test::server().url(), queue).bury({id});
-      CHECK(buried.front() == delayqueue::Buried::buried);
+      CHECK(buried.front() == delayqueue::Outcome::done);
     }
     const auto before = keys_of(queue);
     expect(run({"forget", queue}), 1,
@@ -163,10 +163,10 @@ TEST_CASE("forget: the next send registers the queue again, also from a producer
       delayqueue::OutgoingMessage message;
       message.options.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
       const auto sent = producer.send_batch({message, message});
-      CHECK(sent[0].created);
-      CHECK_FALSE(sent[1].created);
+      CHECK(sent[0].created());
+      CHECK_FALSE(sent[1].created());
     } else {
-      CHECK(producer.send("y").created);
+      CHECK(producer.send("y").created());
     }
     CHECK(is_known(queue));
     CHECK(inspector.counts().ready == 1);
@@ -235,7 +235,7 @@ TEST_CASE("forget: it works in a Cluster, where the set of queues is on another 
     const Ran ran = run({"forget", queue}, options);
     CHECK_MESSAGE(ran.code == 0, ran.err);
     CHECK_FALSE(is_known(queue, cluster.url()));
-    CHECK(producer.send("y").created);
+    CHECK(producer.send("y").created());
     CHECK(is_known(queue, cluster.url()));
     CHECK(run({"forget", queue}, options).code == 1);
   }

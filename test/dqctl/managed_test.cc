@@ -61,18 +61,18 @@ void use_library(const std::string& url, const delayqueue::KeyOptions& queue, Lo
   delayqueue::ProducerOptions producing;
   producing.logger = log.logger();
   delayqueue::Producer producer(client, "orders", producing);
-  CHECK(producer.send("now").created);
+  CHECK(producer.send("now").created());
   auto later = delayed(1h);
   later.headers.set("tenant", "7");
   const auto cancelled = producer.send("later", later).id;
   CHECK(producer.cancel(cancelled) == State::pending);
   const auto moved = producer.send("moved", later).id;
-  CHECK(producer.reschedule(moved, {}) == delayqueue::Moved::moved);
+  CHECK(producer.reschedule(moved, {}) == delayqueue::Outcome::done);
   const auto own = with(&delayqueue::SendOptions::id, kId);
-  CHECK(producer.send("own", own).created);
-  CHECK(!producer.send("own", own).created);
+  CHECK(producer.send("own", own).created());
+  CHECK(!producer.send("own", own).created());
   CHECK(producer.send_batch({"fail", "reject", std::string(5'000, 'x')}, delayqueue::SendOptions()).size() == 3);
-  CHECK(producer.send_async("async", {}).get().created);
+  CHECK(producer.send_async("async", {}).get().created());
 
   delayqueue::ConsumerOptions consuming;
   consuming.logger = log.logger();
@@ -103,7 +103,7 @@ void use_library(const std::string& url, const delayqueue::KeyOptions& queue, Lo
   REQUIRE(dead.size() == 1);
   CHECK(dead[0].reason == "no such order");
   delayqueue::QueueAdmin admin(client, "orders");
-  CHECK(admin.redrive({dead[0].id}).front() == delayqueue::Redriven::redriven);
+  CHECK(admin.redrive({dead[0].id}).front() == delayqueue::Outcome::done);
   CHECK(admin.check().clean());
   admin.pause();
   admin.resume();

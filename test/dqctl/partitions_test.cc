@@ -226,7 +226,7 @@ TEST_CASE("partitions: redrive by filter finds dead letters in all of them, and 
   for (unsigned i = 0; i < 8; ++i) {
     const std::string id = queue.to.send(i % 4, "x", 1h);
     CHECK(queue.admin.bury({id}, {"why " + std::to_string(i % 2), delayqueue::HeldMessages::skip}).front() ==
-          delayqueue::Buried::buried);
+          delayqueue::Outcome::done);
   }
   CHECK(json_of({"redrive", queue.name, "--reason", "why 1", "--yes"}).at("redriven") == 4);
   CHECK(json_of({"redrive", queue.name, "--all", "--partition", "0", "--yes"}).at("redriven") == 2);

@@ -126,7 +126,7 @@ TEST_CASE_FIXTURE(
   papers[0].payload = all_bytes + std::string(100'000, '\xff');  // larger than what a page of messages brings
   papers[0].size = papers[0].payload.size();
   papers[0].reason = "bad \xff bytes";
-  CHECK(delayqueue::QueueAdmin(test::server().url(), queue).restore(papers).front().created);
+  CHECK(delayqueue::QueueAdmin(test::server().url(), queue).restore(papers).front().created());
   delayqueue::ListOptions all;
   all.limit = 1000;
   all.payload = 1'000'000;
@@ -279,7 +279,7 @@ TEST_CASE_FIXTURE(
   copy.state = State::ready;
   copy.retries = 1;
   copy.reason.clear();
-  CHECK(delayqueue::QueueAdmin(test::server().url(), other).restore({copy}).front().created);
+  CHECK(delayqueue::QueueAdmin(test::server().url(), other).restore({copy}).front().created());
   CHECK(run({"redrive", queue, "--all", "--to", other, "--retries", "1", "--create", "--yes"}).out ==
         "redriven 19 messages of " + queue + " to " + other + '\n');
   CHECK(inspector.counts().dead == 0);
@@ -309,7 +309,7 @@ TEST_CASE_FIXTURE(
     other_message.retries = state == State::dead ? std::nullopt : std::optional(1);
     other_message.payload = "another";
     other_message.size = other_message.payload.size();
-    CHECK(delayqueue::QueueAdmin(test::server().url(), other).restore({other_message}).front().created);
+    CHECK(delayqueue::QueueAdmin(test::server().url(), other).restore({other_message}).front().created());
   }
   const Ran ran = expect(run({"redrive", queue, "--all", "--to", other, "--create", "--yes"}), 4,
                          {out_is("redriven 17 messages of " + queue + " to " + other + '\n')});

@@ -122,7 +122,7 @@ TEST_CASE("optional rights: without them there are no events and the queue is no
   Producer producer(client, name, producing);
   Consumer consumer(client, name, ledger.watch(), options);
   consumer.start();
-  for (int i = 0; i < 5; ++i) CHECK(producer.send("x").created);
+  for (int i = 0; i < 5; ++i) CHECK(producer.send("x").created());
   CHECK(ledger.settles(5));
   CHECK(eventually([&] { return consumer.stats().acked == 5; }, kPatience));
   CHECK(consumer.stats().errors == 0);

@@ -193,7 +193,7 @@ TEST_CASE("EOF: repeatedly killed connections cause no error for callers, and no
   consumer->start();
   for (std::size_t round = 1; round <= 10; ++round) {
     world.end_connections();
-    CHECK(queue.producer.send("x").created);
+    CHECK(queue.producer.send("x").created());
     CHECK(queue.inspector.counts().totals.sent == round);
     CHECK(ledger.settles(round));
   }

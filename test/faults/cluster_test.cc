@@ -68,7 +68,7 @@ TEST_CASE("cluster: the Producers and Inspectors of many queues have one connect
   }
   for (std::uint64_t round = 1; round <= 2; ++round) {
     for (std::size_t i = 0; i < producers.size(); ++i) {
-      CHECK(producers[i].send("x").created);
+      CHECK(producers[i].send("x").created());
       CHECK(inspectors[i].counts().ready == round);
     }
   }
@@ -89,7 +89,7 @@ TEST_CASE("cluster: when the slot of one queue moves, the connection stays open 
   const Client client(six().url(), with(&ClientOptions::client_name, name));
   Producer one(client, moving);
   Producer other(client, staying);
-  for (Producer* producer : {&one, &other}) CHECK(producer->send("x").created);
+  for (Producer* producer : {&one, &other}) CHECK(producer->send("x").created());
   CHECK(eventually([&] { return ids_at(from, name).size() == 1; }, kPatience));
   const auto before = ids_at(from, name);
 
@@ -98,8 +98,8 @@ TEST_CASE("cluster: when the slot of one queue moves, the connection stays open 
   }
   six().finish_migration(slot);
   for (int i = 0; i < 3; ++i) {
-    CHECK(one.send("x").created);
-    CHECK(other.send("x").created);
+    CHECK(one.send("x").created());
+    CHECK(other.send("x").created());
   }
   CHECK(ids_at(from, name) == before);
   CHECK(eventually([&] { return ids_at(to, name).size() == 1; }, kPatience));
@@ -148,12 +148,12 @@ TEST_CASE("cluster: dead and frozen seeds are skipped while one seed leads to th
   const std::string queue = fresh_queue();
   std::string url = six().url();
   url.insert(url.find("//") + 2, "127.0.0.1:1,");
-  CHECK(Producer(url, queue).send("x").created);
+  CHECK(Producer(url, queue).send("x").created());
   Node& owner = six().owner("{dp:" + queue + "}");
   Node& frozen = six().other_master(owner);
   const std::string first = "redis+cluster://" + frozen.address() + "," + owner.address();
   frozen.freeze();
-  CHECK(Producer(first, queue).send("y").created);
+  CHECK(Producer(first, queue).send("y").created());
   frozen.thaw();
   six().wait_ok();
   CHECK(thrown([&] { Producer("redis+cluster://127.0.0.1:1", queue).send("x"); }).find("127.0.0.1:1") !=
@@ -194,7 +194,7 @@ TEST_CASE("cluster: the slot map of a node that reports its Cluster as down is n
   REQUIRE(alone.cmd({"CLUSTER", "DELSLOTS", std::to_string(other)}) == "OK");
   REQUIRE(eventually([&] { return alone.cmd({"SET", "{dp:" + queue + "}", "x"}).text.find("CLUSTERDOWN") == 0; }));
   const std::string both = "redis+cluster://" + alone.address() + "," + six().node(0).address();
-  CHECK(Producer(both, queue).send("x").created);
+  CHECK(Producer(both, queue).send("x").created());
   Producer lonely("redis+cluster://" + alone.address(), queue);
   const std::string text = thrown([&] { lonely.send("x"); });
   CHECK(text.find("ConnectionError") != std::string::npos);
@@ -210,7 +210,7 @@ TEST_CASE("cluster: a user without the right to CLUSTER INFO can work") {
   ClientOptions options;
   options.user = "former";
   options.password = "secret";
-  CHECK(Producer({six().url(), options}, fresh_queue()).send("x").created);
+  CHECK(Producer({six().url(), options}, fresh_queue()).send("x").created());
 }
 
 TEST_CASE("cluster: a slot that moves while its queue is used loses and repeats no message") {
@@ -256,7 +256,7 @@ TEST_CASE("cluster: after a failover, requested or by the loss of the master, th
     CHECK(eventually(
         [&] {
           try {
-            return after.send("on the new master").created;
+            return after.send("on the new master").created();
           } catch (const ConnectionError&) {
             return false;
           }
@@ -703,7 +703,7 @@ TEST_CASE("cluster: while a slot moves, no key is made on the new node that is s
   CHECK(to.cmd({"KEYS", base + ":wake"}).array.empty());
   CHECK(six().migrate_keys(slot, 1) == 1);
   six().finish_migration(slot);
-  CHECK(producer.send("y").created);
+  CHECK(producer.send("y").created());
 }
 
 TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of it or nothing") {
@@ -712,7 +712,7 @@ TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of 
   const int slot = test::slot_of(base);
   const std::string large(100'000, 'x');
   Producer producer(six().url(), queue);
-  for (int i = 0; i < 16; ++i) CHECK(producer.send(large).created);
+  for (int i = 0; i < 16; ++i) CHECK(producer.send(large).created());
   Node& from = six().owner_of(slot);
   Node& to = six().other_master(from);
   const auto bodies = [&] {
@@ -752,11 +752,11 @@ TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of 
   } while (six().migrate_keys(slot, 4) > 0);
   six().finish_migration(slot);
   CHECK(ids.size() > 2);
-  CHECK(producer.send(large).created);  // this one is redirected
+  CHECK(producer.send(large).created());  // this one is redirected
   for (const std::string& id : ids) {
     const auto again = with(&SendOptions::id, id);
-    CHECK(producer.send(large, again).created);
-    CHECK_FALSE(producer.send(large, again).created);
+    CHECK(producer.send(large, again).created());
+    CHECK_FALSE(producer.send(large, again).created());
   }
   CHECK(Inspector(six().url(), queue).counts().ready == 17 + ids.size());
   CHECK(bodies() == 17 + ids.size());

@@ -82,7 +82,7 @@ TEST_CASE("durability: a send that no replica has is an error with its id, and a
   CHECK(thrown([&] { producer.send("money", options); }).find("only 0 of 1") != std::string::npos);
   servers.link();
   Producer patient(servers.master.url(), queue, sends(Durability::replicas(1, 10s)));
-  CHECK_FALSE(patient.send("money", options).created);
+  CHECK_FALSE(patient.send("money", options).created());
   CHECK(Inspector(servers.master.url(), queue).counts().ready == 1);
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("durability: calls that write nothing wait until a replica has what wa
   const std::string url = servers.master.url(), queue = fresh_queue();
   const Durability brief = Durability::replicas(1, 50ms);
   const Durability patient = Durability::replicas(1, 10s);
-  CHECK(Producer(url, queue, sends(patient)).send("x").created);
+  CHECK(Producer(url, queue, sends(patient)).send("x").created());
   SendOptions again;
   {
     const StoppedReplica stopped(servers);
@@ -112,8 +112,8 @@ TEST_CASE("durability: calls that write nothing wait until a replica has what wa
     CHECK(thrown(reschedule).find("only 0 of 1 replicas") != std::string::npos);
   }
   CHECK(Producer(url, queue, sends(patient)).cancel(again.id) == State::unknown);
-  CHECK(Producer(url, queue, sends(patient)).send("money", again).created);
-  CHECK_FALSE(Producer(url, queue, sends(patient)).send("money", again).created);
+  CHECK(Producer(url, queue, sends(patient)).send("money", again).created());
+  CHECK_FALSE(Producer(url, queue, sends(patient)).send("money", again).created());
 }
 
 TEST_CASE("durability: a send whose id is new costs no write more, one that may find its message costs one") {
@@ -144,7 +144,7 @@ TEST_CASE("durability: a send of a large payload also waits until a replica has 
   const std::string large(100'000, 'x');
   servers.link();
   Producer producer(servers.master.url(), queue, sends(Durability::replicas(1, 5s)));
-  CHECK(producer.send(large).created);
+  CHECK(producer.send(large).created());
   servers.unlink();
   SendOptions again;
   try {
@@ -157,7 +157,7 @@ TEST_CASE("durability: a send of a large payload also waits until a replica has 
   CHECK(Inspector(servers.master.url(), queue).counts().ready == 2);
   servers.link();
   Producer patient(servers.master.url(), queue, sends(Durability::replicas(1, 10s)));
-  CHECK_FALSE(patient.send(large, again).created);
+  CHECK_FALSE(patient.send(large, again).created());
   const std::string id = patient.send(large).id;
   servers.master.kill();
   Redis(servers.replica.socket()).cmd({"REPLICAOF", "NO", "ONE"});
@@ -200,7 +200,7 @@ TEST_CASE("durability: with full memory, cancel and reschedule are confirmed if 
   const std::string id = producer.send("x", {1h, {}, {}, {}, {}}).id;
   Redis(servers.master.socket()).cmd({"CONFIG", "SET", "maxmemory", "1"});
   CHECK(thrown([&] { producer.send("y"); }).find("OOM") != std::string::npos);
-  CHECK(producer.reschedule(id, {2h, {}}) == Moved::moved);
+  CHECK(producer.reschedule(id, {2h, {}}) == Outcome::done);
   CHECK(producer.cancel(id) == State::pending);
   CHECK(thrown([&] { return producer.cancel(id); }).find("ConnectionError: done at ") == 0);
 }

@@ -66,7 +66,7 @@ TEST_CASE("fork: parent and child send through their own Producers with differen
   }
   std::vector<std::future<Sent>> sent;
   for (int i = 0; i < kSends; ++i) sent.push_back(producer.send_async("x"));
-  for (auto& one : sent) CHECK(one.get().created);
+  for (auto& one : sent) CHECK(one.get().created());
   int status = 0;
   ::waitpid(child, &status, 0);
   CHECK(status == 0);

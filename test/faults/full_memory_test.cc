@@ -70,7 +70,7 @@ TEST_CASE("out of memory: a refused send leaves no keys, and the same id can be 
     CHECK(!is_anywhere(world, queue.base, options.id));
     CHECK(queue.producer.cancel(options.id) == State::unknown);
     empty(world);
-    CHECK(queue.producer.send("x", options).created);
+    CHECK(queue.producer.send("x", options).created());
     CHECK(queue.producer.cancel(options.id) == (delay.count() == 0 ? State::ready : State::pending));
   }
 }
@@ -89,7 +89,7 @@ TEST_CASE("out of memory: a refused batch leaves no keys, and the same ids can b
   empty(world);
   const std::vector<Sent> sent = queue.producer.send_batch(batch);
   CHECK(sent.size() == 450);
-  CHECK(std::all_of(sent.begin(), sent.end(), [](const Sent& one) { return one.created; }));
+  CHECK(std::all_of(sent.begin(), sent.end(), [](const Sent& one) { return one.created(); }));
 }
 
 TEST_CASE("out of memory: a batch that fills it is stored by whole script calls; sent again, it has no duplicates") {
@@ -115,7 +115,7 @@ TEST_CASE("out of memory: a batch that fills it is stored by whole script calls;
   CHECK(queue.inspector.counts().ready == whole + 1);
   empty(world);
   const std::vector<Sent> again = queue.producer.send_batch(batch);
-  CHECK(std::count_if(again.begin(), again.end(), [](const Sent& one) { return !one.created; }) ==
+  CHECK(std::count_if(again.begin(), again.end(), [](const Sent& one) { return !one.created(); }) ==
         static_cast<std::ptrdiff_t>(whole));
   CHECK(queue.inspector.counts().ready == batch.size() + 1);
   CHECK(queue.inspector.counts().totals.sent == batch.size() + 1);
@@ -262,11 +262,11 @@ TEST_CASE("out of memory: cancel, release and purge work; redrive and pause are 
   CHECK(queue.producer.cancel(ids[0]) == State::pending);
   CHECK(queue.producer.cancel(ready) == State::ready);
   auto when = with(&RescheduleOptions::delay, 2h);
-  CHECK(queue.producer.reschedule(ids[1], when) == Moved::moved);
+  CHECK(queue.producer.reschedule(ids[1], when) == Outcome::done);
   when.delay = 0ms;
-  CHECK(queue.producer.reschedule(ids[2], when) == Moved::moved);
+  CHECK(queue.producer.reschedule(ids[2], when) == Outcome::done);
   CHECK(queue.state(ids[2]) == State::ready);
-  CHECK(admin.release({ids[3]}).front() == Released::released);
+  CHECK(admin.release({ids[3]}).front() == Outcome::done);
   CHECK(queue.state(ids[3]) == State::ready);
   PauseOptions pause;
   pause.reason = "full";
@@ -288,7 +288,7 @@ TEST_CASE("out of memory: cancel, release and purge work; redrive and pause are 
   CHECK(has(thrown([&] { queue.send("still full"); }), "OOM"));
   empty(world);
   CHECK(look.list(State::dead).messages.size() == 1);
-  CHECK(admin.redrive({look.list(State::dead).messages.front().id}).front() == Redriven::redriven);
+  CHECK(admin.redrive({look.list(State::dead).messages.front().id}).front() == Outcome::done);
 }
 
 TEST_CASE("full and empty again: retried sends and a consumer lose and duplicate no message") {

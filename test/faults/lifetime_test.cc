@@ -55,9 +55,9 @@ TEST_CASE("lifetime: a call to an object that was moved from throws logic_error,
   check_moved("Producer", [&] { return producer.send_async("a"); });
   check_moved("Producer", [&] { return producer.cancel(kId); });
   check_moved("Producer", [&] { return producer.reschedule(kId, {}); });
-  CHECK(other.send("a").created);
+  CHECK(other.send("a").created());
   producer = std::move(other);
-  CHECK(producer.send("a").created);
+  CHECK(producer.send("a").created());
 
   Inspector inspector(server().url(), test::fresh_queue());
   Inspector second = std::move(inspector);

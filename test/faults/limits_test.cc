@@ -50,7 +50,7 @@ TEST_CASE("limits: without descriptors, each of several sends throws a Connectio
     const test::NoDescriptors none;
     for (auto& sent : send_all()) CHECK_THROWS_WITH_AS(sent.get(), Contains(kFiles), ConnectionError);
   }
-  for (auto& sent : send_all()) CHECK(sent.get().created);
+  for (auto& sent : send_all()) CHECK(sent.get().created());
 }
 
 #ifdef __GLIBC__
@@ -63,7 +63,7 @@ TEST_CASE("limits: send_async without a thread throws a SetupError and sends not
     const test::NoThreads none;
     CHECK_THROWS_WITH_AS(static_cast<void>(producer.send_async("a")), Contains(kRaiseThreads), SetupError);
   }
-  CHECK(producer.send_async("b").get().created);
+  CHECK(producer.send_async("b").get().created());
   CHECK(Inspector(server().url(), queue).counts().ready == 1);
 }
 

@@ -28,7 +28,7 @@ void use(Sentinels& sentinels, const std::string& url, const ClientOptions& conn
   CHECK(eventually(
       [&] {
         try {
-          return after.send("after").created;
+          return after.send("after").created();
         } catch (const ConnectionError&) {
           return false;
         }

@@ -51,7 +51,7 @@ TEST_CASE("sentinel: all partitions of a queue are on the master, before a failo
   const std::string id = test::PartitionSender(trio().url(), queue).send(3);
   CHECK(Producer(trio().url(), queue, with(&ProducerOptions::durability, Durability::replicas(2, 5000ms)))
             .send("x")
-            .created);  // all writes before it are on the replicas, too
+            .created());  // all writes before it are on the replicas, too
   Inspector inspector(trio().url(), queue);
   CHECK(inspector.counts().ready == 2);
   trio().failover();
@@ -177,10 +177,10 @@ TEST_CASE("sentinel: an outdated Sentinel neither leads clients to its master no
 
   outdated.lone.kill();
   Producer producer(url, queue);
-  CHECK(producer.send("its master is dead").created);
+  CHECK(producer.send("its master is dead").created());
   outdated.sentinel.freeze();
   Producer another(url, queue);
-  CHECK(another.send("it says nothing").created);
+  CHECK(another.send("it says nothing").created());
   CHECK(eventually([&] { return ledger.different() == 32; }, kPatience));
   CHECK(consumer.stats().connects == 1);
   trio().wait_ok();

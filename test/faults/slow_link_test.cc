@@ -50,7 +50,7 @@ TEST_CASE("slow link: a send takes as long as its bytes need, with TLS and witho
     producer.send("small");
     link.proxy.rate(kRate, kRate);
     const auto begun = Clock::now();
-    CHECK(producer.send(kLarge).created);
+    CHECK(producer.send(kLarge).created());
     CHECK(Clock::now() - begun > kSlowLinkTimeout);
     const std::string part(kLarge.size() / 4, 'y');
     CHECK(producer.send_batch({part, part, part, part}).size() == 4);

@@ -28,12 +28,12 @@ struct TlsServer {
 TEST_CASE("tls: a producer replaces a closed connection, and its caller gets no error") {
   TlsServer tls;
   Producer producer({tls.url(), tls.connection}, "orders");
-  CHECK(producer.send("before").created);
+  CHECK(producer.send("before").created());
   test::Redis client(tls.server->socket());
   REQUIRE(client.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}).integer >= 1);
-  CHECK(producer.send("after a kill").created);
+  CHECK(producer.send("after a kill").created());
   tls.server->restart();
-  CHECK(producer.send("after a restart").created);
+  CHECK(producer.send("after a restart").created());
 }
 
 TEST_CASE("tls: a consumer continues after its server was restarted") {

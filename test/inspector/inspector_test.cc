@@ -230,9 +230,9 @@ TEST_CASE("restore: a message keeps its headers in another queue, alive or dead"
   const std::string alive = from.send("x", options), dead = from.send(std::string(100'000, 'x'), options);
   CHECK(from.admin.bury({dead}).size() == 1);
   const auto found = from.inspector.find({alive, dead}, 1'000'000);
-  CHECK(to.admin.restore({*found[0], *found[1]}).front().created);
+  CHECK(to.admin.restore({*found[0], *found[1]}).front().created());
   for (const std::string& id : {alive, dead}) CHECK((to.inspector.find(id)->headers == options.headers));
-  CHECK(to.admin.redrive({dead}).front() == Redriven::redriven);
+  CHECK(to.admin.redrive({dead}).front() == Outcome::done);
   CHECK((to.inspector.find(dead)->headers == options.headers));
 }
 
@@ -249,13 +249,13 @@ TEST_CASE("find: a message without a body has no size") {
 TEST_CASE("redrive: a dead letter starts again like a new message, unless its body is gone") {
   Queue queue;
   const std::vector<std::string> ids = make_dead_letters(queue, 3);
-  CHECK(queue.admin.redrive({ids[0]}).front() == Redriven::redriven);
-  CHECK(queue.admin.redrive({ids[0]}).front() == Redriven::unknown);
-  CHECK(queue.admin.redrive({ids[1]}, {0}).front() == Redriven::redriven);
+  CHECK(queue.admin.redrive({ids[0]}).front() == Outcome::done);
+  CHECK(queue.admin.redrive({ids[0]}).front() == Outcome::unknown);
+  CHECK(queue.admin.redrive({ids[1]}, {0}).front() == Outcome::done);
   redis().cmd({"DEL", queue.base + ":msg:" + ids[2]});
-  CHECK(queue.admin.redrive({ids[2]}).front() == Redriven::no_body);
-  CHECK(queue.admin.redrive({ids[2]}).front() == Redriven::unknown);
-  CHECK(queue.admin.redrive({kId}).front() == Redriven::unknown);
+  CHECK(queue.admin.redrive({ids[2]}).front() == Outcome::no_payload);
+  CHECK(queue.admin.redrive({ids[2]}).front() == Outcome::unknown);
+  CHECK(queue.admin.redrive({kId}).front() == Outcome::unknown);
   CHECK(queue.inspector.find(ids[0])->retries == 3);
   CHECK(queue.inspector.find(ids[1])->retries == 0);
   CHECK(queue.inspector.find(ids[0])->reason.empty());
@@ -272,9 +272,9 @@ TEST_CASE("release: a pending message is delivered before all ready ones") {
   Queue queue;
   for (int i = 0; i < 3; ++i) queue.send("ready");
   const std::string pending = queue.send("released", delayed(1h));
-  CHECK(queue.admin.release({pending}).front() == Released::released);
-  CHECK(queue.admin.release({pending}).front() == Released::unknown);
-  CHECK(queue.admin.release({kId}).front() == Released::unknown);
+  CHECK(queue.admin.release({pending}).front() == Outcome::done);
+  CHECK(queue.admin.release({pending}).front() == Outcome::unknown);
+  CHECK(queue.admin.release({kId}).front() == Outcome::unknown);
   CHECK(queue.inspector.list(State::ready).messages.front().id == pending);
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
@@ -365,7 +365,7 @@ TEST_CASE("queues: counts() on an unused name registers no queue, but pause, res
   message.retries = 3;
   message.size = 1;
   message.payload = "x";
-  CHECK(admin.restore({message}).front().created);
+  CHECK(admin.restore({message}).front().created());
   CHECK(inspector.queues() == std::vector<std::string>{name});
   const std::string of_go = test::fresh_queue();  // Go workers do not register their queues
   test::redis().cmd({"ZADD", "dp:" + of_go + ":pending", "1", "0190f7c2-5b1f-7000-8000-000000000001"});
@@ -406,7 +406,7 @@ TEST_CASE("purge: an id in a list that is only a hint does not count, and its me
   const std::string moved = queue.send("moved");
   const std::string cancelled = queue.send("cancelled");
   queue.send("ready");
-  CHECK(queue.producer.reschedule(moved, with(&RescheduleOptions::delay, 1h)) == Moved::moved);
+  CHECK(queue.producer.reschedule(moved, with(&RescheduleOptions::delay, 1h)) == Outcome::done);
   CHECK(queue.producer.cancel(cancelled) == State::ready);
   CHECK(queue.inspector.counts().ready == 3);
   CHECK(queue.admin.purge(State::ready) == 1);

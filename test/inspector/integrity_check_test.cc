@@ -61,7 +61,7 @@ TEST_CASE("check: a queue with messages in every state and hints in its lists is
   queue.send("with a TTL", with_ttl);
   for (int i = 0; i < 5000; ++i) queue.send(std::to_string(i));
   CHECK(queue.producer.cancel(queue.send("gone")) == State::ready);
-  CHECK(queue.producer.reschedule(queue.send("moved"), with(&RescheduleOptions::delay, 1h)) == Moved::moved);
+  CHECK(queue.producer.reschedule(queue.send("moved"), with(&RescheduleOptions::delay, 1h)) == Outcome::done);
   const auto before = queue.kept();
   const CheckReport report = queue.admin.check(at_once(true));
   CHECK_MESSAGE(report.clean(), as_text(report));

@@ -63,7 +63,7 @@ TEST_CASE("list: returns ready messages in the order of delivery, without ids th
   const auto when = with(&RescheduleOptions::delay, 1h);
   for (std::size_t i = 0; i < sent.size(); ++i) {
     if (i >= 600 && i < 1300) {  // several pages of hints only
-      CHECK(queue.producer.reschedule(sent[i].id, when) == Moved::moved);
+      CHECK(queue.producer.reschedule(sent[i].id, when) == Outcome::done);
     } else if (i % 3 == 0) {
       CHECK(queue.producer.cancel(sent[i].id) == State::ready);
     } else {
@@ -190,7 +190,7 @@ TEST_CASE("list: a page of pending, unack or dead begins where the one before en
   Queue queue;
   std::vector<std::string> ids;
   for (const Sent& sent : queue.producer.send_batch(numbers(300))) ids.push_back(sent.id);
-  CHECK(queue.admin.bury(ids) == std::vector<Buried>(ids.size(), Buried::buried));
+  CHECK(queue.admin.bury(ids) == std::vector<Outcome>(ids.size(), Outcome::done));
   for (const bool newest : {false, true}) {
     ListOptions options;
     options.limit = 70;

@@ -22,7 +22,7 @@ std::set<std::string> woken(const Partitioned& queue) {
 
 std::string make_dead_in(Partitioned& queue, unsigned partition) {
   const std::string id = queue.to.send(partition, "dead", 1h);
-  CHECK(queue.admin.bury({id}, {"why", HeldMessages::skip}).front() == Buried::buried);
+  CHECK(queue.admin.bury({id}, {"why", HeldMessages::skip}).front() == Outcome::done);
   return id;
 }
 
@@ -33,24 +33,24 @@ TEST_CASE(
   for (const unsigned partition : {5U, 0U, 5U, 2U, 7U}) ids.push_back(queue.to.send(partition, "x", 1h));
   ids.insert(ids.begin() + 2, queue.to.id(3));  // no such message
   using States = std::vector<State>;
-  CHECK(queue.admin.bury(ids) == std::vector<Buried>{Buried::buried, Buried::buried, Buried::unknown, Buried::buried,
-                                                     Buried::buried, Buried::buried});
+  CHECK(queue.admin.bury(ids) == std::vector<Outcome>{Outcome::done, Outcome::done, Outcome::unknown, Outcome::done,
+                                                      Outcome::done, Outcome::done});
   for (const unsigned partition : {0U, 2U, 5U, 7U}) {
     CHECK(redis().cmd({"ZCARD", queue.to.keys(partition).dead}) == (partition == 5 ? 2 : 1));
   }
-  CHECK(queue.admin.redrive(ids)[2] == Redriven::unknown);
+  CHECK(queue.admin.redrive(ids)[2] == Outcome::unknown);
   CHECK(queue.inspector.counts().ready == 5);
   CHECK(woken(queue) == std::set<std::string>{"2", "3", "5", "7"});
   CHECK(queue.admin.reschedule({ids[3], ids[4]}, with(&RescheduleOptions::delay, 1h)) ==
-        std::vector<Moved>(2, Moved::moved));
-  CHECK(queue.admin.release({ids[4], ids[3]}) == std::vector<Released>(2, Released::released));
+        std::vector<Outcome>(2, Outcome::done));
+  CHECK(queue.admin.release({ids[4], ids[3]}) == std::vector<Outcome>(2, Outcome::done));
   CHECK(woken(queue) == std::set<std::string>{"2", "5"});
-  CHECK(queue.admin.reschedule({ids[0], ids[1]}, {}) == std::vector<Moved>(2, Moved::moved));
+  CHECK(queue.admin.reschedule({ids[0], ids[1]}, {}) == std::vector<Outcome>(2, Outcome::done));
   CHECK(woken(queue) == std::set<std::string>{"5"});
-  CHECK(queue.admin.extend({ids[5]}, 1h).front() == Extended::unknown);
-  const Removed removed = queue.admin.purge(State::ready, {ids[1], ids[2], ids[5]});
+  CHECK(queue.admin.extend({ids[5]}, 1h).front() == Outcome::unknown);
+  const Purged removed = queue.admin.purge(State::ready, {ids[1], ids[2], ids[5]});
   CHECK(removed.messages == 2);
-  CHECK(removed.removed == std::vector<bool>{true, false, true});
+  CHECK(removed.purged == std::vector<bool>{true, false, true});
   CHECK(queue.admin.cancel(ids) ==
         States{State::ready, State::unknown, State::unknown, State::ready, State::ready, State::unknown});
 }
@@ -82,10 +82,10 @@ TEST_CASE(
   REQUIRE(sent.size() == 4);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     CHECK(sent[i].id == ids[i]);
-    CHECK(sent[i].created);
+    CHECK(sent[i].created());
     CHECK(queue.inspector.find(ids[i])->partition == all[i].partition);
   }
-  CHECK_FALSE(queue.admin.restore(all)[1].created);
+  CHECK_FALSE(queue.admin.restore(all)[1].created());
   CHECK(woken(queue) == std::set<std::string>{"3", "6"});
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("partitions: restoring messages of a queue with more partitions raises
   CHECK(has(thrown([&] { return QueueAdmin(url, queue.name).restore({message}); }), "is no hash"));
   CHECK(other.cmd({"EXISTS", queue.to.keys(6).bodies + id, queue.to.keys(0).bodies + id}) == 0);
   other.cmd({"DEL", queue.to.keys(1).settings});
-  CHECK(QueueAdmin(url, queue.name).restore({message}).front().created);
+  CHECK(QueueAdmin(url, queue.name).restore({message}).front().created());
   const Layout layout = Inspector(url, queue.name).layout();
   CHECK(layout.partitions == 1);
   CHECK(layout.top == 7);
@@ -115,7 +115,7 @@ TEST_CASE(
   MessageInfo message = *queue.inspector.find(queue.to.send(6, "x"));
   message.partition = 0;
   auto other_server = test::server_with({});
-  CHECK(QueueAdmin(other_server.url(), queue.name).restore({message}).front().created);
+  CHECK(QueueAdmin(other_server.url(), queue.name).restore({message}).front().created());
   Inspector inspector(other_server.url(), queue.name);
   CHECK(inspector.layout().top == 1);
   CHECK(inspector.find(message.id)->partition == 0);
@@ -403,7 +403,7 @@ TEST_CASE("partitions: calls that concern the queue as such are refused for one 
   CHECK(queue.inspector.actions().size() == 1);
   CHECK(redis().cmd({"LLEN", queue.to.keys(0).actions}) == 1);
   const std::string id = make_dead_in(queue, 2);
-  CHECK(two.redrive({id}).front() == Redriven::redriven);
+  CHECK(two.redrive({id}).front() == Outcome::done);
   CHECK(QueueAdmin(queue.url, queue.name, queue.only(3)).cancel({id}).front() == State::unknown);
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("partitions: an Inspector and a QueueAdmin have one connection to each
   for (unsigned partition = 0; partition < 32; ++partition) ids.push_back(queue.to.send(partition, "x", 1h));
   CHECK(inspector.counts().pending == 32);
   CHECK(inspector.find(ids).size() == 32);
-  CHECK(admin.reschedule(ids, {}) == std::vector<Moved>(32, Moved::moved));
+  CHECK(admin.reschedule(ids, {}) == std::vector<Outcome>(32, Outcome::done));
   admin.pause();
   CHECK(inspector.paused());
   admin.resume();
@@ -191,7 +191,7 @@ TEST_CASE("partitions: while a master is away, only calls that need its partitio
   away.come_back();
   REQUIRE(eventually([&] { return thrown([&] { admin.pause({1h, "again"}); }) == "nothing"; }, kPatience));
   CHECK(other.cmd({"GET", queue.to.keys(1).paused}) == "again");
-  CHECK(admin.bury(ids)[1] == Buried::buried);
+  CHECK(admin.bury(ids)[1] == Outcome::done);
   CHECK(inspector.counts().dead == 16);
 }
 

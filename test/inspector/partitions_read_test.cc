@@ -236,7 +236,7 @@ TEST_CASE("partitions: lists go partition by partition with opaque cursors, and 
     const std::string id = queue.to.send(partition, payload);
     if (i % 3 == 0) {  // its id stays in the list
       CHECK(queue.admin.reschedule({id}, with(&RescheduleOptions::delay, std::chrono::hours(1 + i))).front() ==
-            Moved::moved);
+            Outcome::done);
       pending.insert(payload);
     } else {
       ready.insert(payload);

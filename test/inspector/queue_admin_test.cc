@@ -89,12 +89,12 @@ TEST_CASE("by id: results have the order of the ids, for any number of ids, and 
     REQUIRE(answers.size() == mixed.size());
     for (std::size_t i = 0; i < answers.size(); ++i) CHECK(answers[i] == (mixed[i] == kUpper ? unknown : good));
   };
-  check(admin.reschedule(mixed, with(&RescheduleOptions::delay, 2h)), Moved::moved, Moved::unknown);
-  check(admin.bury(mixed), Buried::buried, Buried::unknown);
+  check(admin.reschedule(mixed, with(&RescheduleOptions::delay, 2h)), Outcome::done, Outcome::unknown);
+  check(admin.bury(mixed), Outcome::done, Outcome::unknown);
   CHECK(inspector.counts().dead == 450);
-  check(admin.redrive(mixed), Redriven::redriven, Redriven::unknown);
+  check(admin.redrive(mixed), Outcome::done, Outcome::unknown);
   CHECK(inspector.counts().ready == 450);
-  check(admin.extend(mixed, 1s), Extended::unknown, Extended::unknown);
+  check(admin.extend(mixed, 1s), Outcome::unknown, Outcome::unknown);
   const auto found = inspector.find(mixed, 2);
   for (std::size_t i = 0; i < found.size(); ++i) {
     REQUIRE(found[i].has_value() == (mixed[i] != kUpper));
@@ -112,7 +112,7 @@ TEST_CASE("release: messages are delivered in the order of their ids in the call
   Queue queue;
   const std::vector<std::string> ids = send_many(queue, 150, 1h);
   const auto released = queue.admin.release(ids);
-  CHECK(std::count(released.begin(), released.end(), Released::released) == 150);
+  CHECK(std::count(released.begin(), released.end(), Outcome::done) == 150);
   std::vector<std::string> order;
   std::string cursor;
   do {
@@ -136,7 +136,7 @@ TEST_CASE("bury: pending and ready messages become dead letters with the reason,
   const std::string pending = queue.producer.send("a", brief).id;
   const std::string ready = queue.send("b");
   CHECK(admin.bury({pending, ready, kId, pending}, with(&BuryOptions::reason, std::string(2000, 'w'))) ==
-        std::vector<Buried>{Buried::buried, Buried::buried, Buried::unknown, Buried::already});
+        std::vector<Outcome>{Outcome::done, Outcome::done, Outcome::unknown, Outcome::already});
   const auto found = inspector.find(pending);
   REQUIRE(found);
   CHECK(found->state == State::dead);
@@ -148,7 +148,7 @@ TEST_CASE("bury: pending and ready messages become dead letters with the reason,
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
-  CHECK(admin.redrive({pending}).front() == Redriven::redriven);
+  CHECK(admin.redrive({pending}).front() == Outcome::done);
   CHECK(ledger.settles(1));
   CHECK(consumer->stop());
   CHECK(inspector.find(ready)->state == State::dead);
@@ -160,11 +160,11 @@ TEST_CASE("bury: a held message needs HeldMessages::force; an ack of its holder 
   QueueAdmin& admin = queue.admin;
   const std::string id = queue.send("x");
   Holder holder(queue);
-  CHECK(admin.bury({id}).front() == Buried::held);
-  CHECK(admin.extend({id}, 1h).front() == Extended::held);
+  CHECK(admin.bury({id}).front() == Outcome::held);
+  CHECK(admin.extend({id}, 1h).front() == Outcome::held);
   BuryOptions force;
   force.held = HeldMessages::force;
-  CHECK(admin.bury({id}, force).front() == Buried::buried);
+  CHECK(admin.bury({id}, force).front() == Outcome::done);
   CHECK(inspector.find(id)->state == State::dead);
   CHECK(inspector.find(id)->deliveries == 1);
   holder.done.open();
@@ -185,7 +185,7 @@ TEST_CASE("extend: a message in backoff waits longer") {
   REQUIRE(consumer->stop());
   const auto before = inspector.find(id);
   REQUIRE(before);
-  CHECK(admin.extend({id}, 1h).front() == Extended::extended);
+  CHECK(admin.extend({id}, 1h).front() == Outcome::done);
   const auto after = inspector.find(id);
   CHECK(*after->at >= *before->at + 1h);
   CHECK(*after->at <= *before->at + 1h + 2ms);
@@ -200,7 +200,7 @@ TEST_CASE("purge by id: removes only messages that are in that state, and a walk
   for (const State state : {State::dead, State::ready}) {
     CAPTURE(to_string(state));
     const std::vector<std::string> ids = send_many(queue, 500);
-    if (state == State::dead) CHECK(admin.bury(ids) == std::vector<Buried>(500, Buried::buried));
+    if (state == State::dead) CHECK(admin.bury(ids) == std::vector<Outcome>(500, Outcome::done));
     auto options = with(&ListOptions::limit, 60);
     std::vector<std::string> seen, odd;
     do {
@@ -210,7 +210,7 @@ TEST_CASE("purge by id: removes only messages that are in that state, and a walk
         seen.push_back(message.id);
         if (std::stoi(message.payload) % 2 == 1) odd.push_back(message.id);
       }
-      const Removed removed = admin.purge(state, odd);
+      const Purged removed = admin.purge(state, odd);
       CHECK(removed.messages == odd.size());
       options.cursor = page.next_after(removed.places);
     } while (!options.cursor.empty());
@@ -239,12 +239,12 @@ TEST_CASE("restore: a queue that is exported and restored elsewhere is the same,
   REQUIRE(ledger.settles(1));
   REQUIRE(consumer->stop());
   const std::string dead = queue.send("dead");
-  CHECK(queue.admin.bury({dead}, with(&BuryOptions::reason, "enough \xff")).front() == Buried::buried);
+  CHECK(queue.admin.bury({dead}, with(&BuryOptions::reason, "enough \xff")).front() == Outcome::done);
   const std::string ready = queue.send("");
   const std::vector<std::string> ids = {pending, waits, dead, ready};
   std::vector<MessageInfo> entries;
   for (const auto& entry : inspector.find(ids, 1'000'000)) entries.push_back(*entry);
-  for (const Sent& sent : other.admin.restore(entries)) CHECK(sent.created);
+  for (const Sent& sent : other.admin.restore(entries)) CHECK(sent.created());
   const auto copies = other.inspector.find(ids, 1'000'000);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     CAPTURE(i);
@@ -261,7 +261,7 @@ TEST_CASE("restore: a queue that is exported and restored elsewhere is the same,
   const auto known = inspector.queues();
   CHECK(std::count(known.begin(), known.end(), other.name) == 1);
   const auto before = other.kept();
-  for (const Sent& sent : other.admin.restore(entries)) CHECK(!sent.created);
+  for (const Sent& sent : other.admin.restore(entries)) CHECK(!sent.created());
   CHECK((other.kept() == before));
 }
 
@@ -271,7 +271,7 @@ TEST_CASE("restore: a message that a consumer held is ready, and its deliveries 
   Holder holder(queue);
   const auto entry = queue.inspector.find(id);
   REQUIRE(entry);
-  CHECK(other.admin.restore({*entry}).front().created);
+  CHECK(other.admin.restore({*entry}).front().created());
   CHECK(other.inspector.find(id)->state == State::ready);
   CHECK(other.inspector.find(id)->deliveries == 1);
   holder.done.open();

@@ -183,6 +183,6 @@ TEST_CASE("a retry that Go spent counts for C++ and Go leaves the dead letter al
   go("send", queue, {"-payload", "after"});
   REQUIRE(eventually([&] { return worker.count("ack after") == 1; }));
   CHECK(inspector.list(State::dead).size() == 1);
-  CHECK(QueueAdmin(test::server().url(), queue).redrive({id}).front() == Redriven::redriven);
+  CHECK(QueueAdmin(test::server().url(), queue).redrive({id}).front() == Outcome::done);
   CHECK(eventually([&] { return worker.count("ack doomed") == 1; }));
 }

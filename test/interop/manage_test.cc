@@ -101,7 +101,7 @@ TEST_CASE("Go intercepts a message that C++ moved to ready: no C++ consumer gets
   GoProgram sender("send", queue, {"-cancel", "-delay", "1h"});
   REQUIRE(eventually([&] { return sender.lines().size() == 1; }));
   QueueAdmin admin(test::server().url(), queue);
-  CHECK(admin.release({sender.lines()[0]}).front() == Released::released);
+  CHECK(admin.release({sender.lines()[0]}).front() == Outcome::done);
   sender.write("now");
   REQUIRE(eventually([&] { return sender.lines().size() == 2; }));
   CHECK(sender.lines()[1] == "ready true");
@@ -119,13 +119,13 @@ TEST_CASE("C++ reschedules a message of Go and the TTL of its body moves along")
   const auto queue = test::fresh_queue();
   const auto id = go("send", queue, {"-delay", "1m"}).front();  // its body lives for 1 h and 1 min
   Producer producer(test::server().url(), queue);
-  CHECK(producer.reschedule(id, {.delay = 5h}) == Moved::moved);
+  CHECK(producer.reschedule(id, {.delay = 5h}) == Outcome::done);
   CHECK(go("counts", queue) == std::vector<std::string>{"1 0 0"});
   const auto life = std::chrono::milliseconds(test::redis().cmd({"PTTL", "dp:" + queue + ":msg:" + id}).integer);
   CHECK(life > 5h + 59min);
   CHECK(life < 6h + 1min);
 
-  CHECK(producer.reschedule(id, {}) == Moved::moved);
+  CHECK(producer.reschedule(id, {}) == Outcome::done);
   GoProgram worker("work", queue);
   CHECK(eventually([&] { return worker.count("ack go-0") == 1; }));
   CHECK(test::nothing_left("dp:" + queue));

@@ -7,5 +7,5 @@ int main() {
   delayqueue::Producer orders("embedded:", "orders");
   const delayqueue::Sent sent = orders.send("hello");
   std::cout << "sent " << sent.id << '\n';
-  return sent.created ? 0 : 1;
+  return sent.created() ? 0 : 1;
 }

@@ -24,7 +24,7 @@ TEST_CASE("send_async: the future returns what send() returns, and the messages 
   std::vector<std::string> ids;
   for (std::future<Sent>& future : futures) {
     const Sent sent = future.get();
-    CHECK(sent.created);
+    CHECK(sent.created());
     ids.push_back(sent.id);
   }
   CHECK(queue.inspector.counts().ready == 5000);
@@ -44,8 +44,8 @@ TEST_CASE("send_async: takes the options of send(), and does not send an id that
   options.id = "0197F3A4-5B6C-7D8E-9F01-23456789ABCD";
   const Sent sent = queue.producer.send_async("later", options).get();
   CHECK(sent.id == "0197f3a4-5b6c-7d8e-9f01-23456789abcd");
-  CHECK(sent.created);
-  CHECK(!queue.producer.send_async("again", options).get().created);
+  CHECK(sent.created());
+  CHECK(!queue.producer.send_async("again", options).get().created());
   const auto found = queue.inspector.find(sent.id);
   REQUIRE(found);
   CHECK(found->state == State::pending);
@@ -90,7 +90,7 @@ TEST_CASE("send_async: the future throws what send() throws: ReplyError, or Conn
   SendOptions again;
   for (const std::string& id : ids) {
     again.id = id;
-    CHECK(queue.producer.send_async("again", again).get().created);
+    CHECK(queue.producer.send_async("again", again).get().created());
   }
   CHECK(queue.inspector.counts().ready == 100);
 }
@@ -113,7 +113,7 @@ void blocks_at(std::size_t most, const std::string& payload) {
   CHECK(accepted == most);
   proxy.hold_replies(false);
   caller.join();
-  for (std::future<Sent>& future : futures) CHECK(future.get().created);
+  for (std::future<Sent>& future : futures) CHECK(future.get().created());
   CHECK(queue.inspector.counts().ready == most + 11);
 }
 
@@ -124,8 +124,8 @@ TEST_CASE("send_async: blocks while 16 MiB of payloads are in flight") { blocks_
 TEST_CASE("send_async: sends a payload that is larger than the limit on payloads in flight") {
   PrivateServer own;
   Producer producer(own.url(), "orders", with(&ProducerOptions::max_payload, 64 * 1024 * 1024));
-  CHECK(producer.send_async(std::string(20 * 1024 * 1024, 'x')).get().created);
-  CHECK(producer.send_async("small").get().created);
+  CHECK(producer.send_async(std::string(20 * 1024 * 1024, 'x')).get().created());
+  CHECK(producer.send_async("small").get().created());
 }
 
 TEST_CASE("~Producer: returns when all messages are sent and all futures are ready") {
@@ -138,7 +138,7 @@ TEST_CASE("~Producer: returns when all messages are sent and all futures are rea
   CHECK(queue.inspector.counts().ready == 3000);
   for (const Kept& future : futures) {
     REQUIRE(is_ready(future));
-    CHECK(future.get().created);
+    CHECK(future.get().created());
   }
 }
 

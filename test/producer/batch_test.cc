@@ -21,7 +21,7 @@ TEST_CASE("send_batch: takes batches of any size, and returns the results in the
     const std::vector<Sent> sent = queue.producer.send_batch(payloads);
     REQUIRE(sent.size() == count);
     for (std::size_t i = 0; i < count; ++i) {
-      CHECK(sent[i].created);
+      CHECK(sent[i].created());
       CHECK(body(queue, sent[i]) == payloads[i]);
       if (i > 0) CHECK(sent[i - 1].id < sent[i].id);
     }
@@ -174,11 +174,11 @@ TEST_CASE("send_batch: when messages with ids are sent again, each result says t
     }
     messages.push_back(message);
   }
-  for (const Sent& one : queue.producer.send_batch(messages)) CHECK(one.created);
+  for (const Sent& one : queue.producer.send_batch(messages)) CHECK(one.created());
   const std::vector<Sent> again = queue.producer.send_batch(messages);
   REQUIRE(again.size() == messages.size());
   for (std::size_t i = 0; i < again.size(); ++i) {
-    CHECK(again[i].created == (i % 2 == 1));
+    CHECK(again[i].created() == (i % 2 == 1));
     if (i % 2 == 0) CHECK(again[i].id == messages[i].options.id);
   }
   CHECK(queue.inspector.counts().pending == 375);
@@ -190,9 +190,9 @@ TEST_CASE("send_batch: an id that occurs twice in a batch creates one message") 
   const std::vector<Sent> sent = queue.producer.send_batch(
       {OutgoingMessage{"first", mine}, OutgoingMessage{"x", {}}, OutgoingMessage{"second", mine}});
   REQUIRE(sent.size() == 3);
-  CHECK(sent[0].created);
-  CHECK(sent[1].created);
-  CHECK(!sent[2].created);
+  CHECK(sent[0].created());
+  CHECK(sent[1].created());
+  CHECK(!sent[2].created());
   CHECK(queue.inspector.counts().ready == 2);
   CHECK(queue.inspector.find(mine.id)->payload == "first");
 }

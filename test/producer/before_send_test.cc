@@ -97,9 +97,9 @@ TEST_CASE("before_send: sees the id of the caller, no other, and may set one") {
   });
   Producer producer(queue.url, queue.name, hook.options());
   CHECK(producer.send("a").id == test::kId);
-  CHECK(!producer.send("a", test::named(test::kId)).created);
-  CHECK(!producer.send_async("a").get().created);
-  CHECK(!producer.send_batch({"a"}).front().created);
+  CHECK(!producer.send("a", test::named(test::kId)).created());
+  CHECK(!producer.send_async("a").get().created());
+  CHECK(!producer.send_batch({"a"}).front().created());
   CHECK(hook.seen()[0].options.id.empty());
   CHECK(hook.seen()[1].options.id == test::kId);
 }
@@ -119,7 +119,7 @@ TEST_CASE("before_send: its exception is that of the call, and nothing is sent, 
   CHECK(refuses([&] { static_cast<void>(producer.send_async("bad")); }));  // the call, not the future
   CHECK(calls == 1 + 3 + 2 + 1);
   CHECK(queue.kept().empty());
-  CHECK(producer.send("good").created);
+  CHECK(producer.send("good").created());
 }
 
 TEST_CASE("before_send: the message that it leaves behind is checked") {
@@ -156,7 +156,7 @@ TEST_CASE("before_send: what the library sends again for one call does not call 
   Producer producer(queue.url, queue.name, hook.options());
   producer.send("a");
   redis().cmd({"SCRIPT", "FLUSH"});  // the server then refuses the call, and the library repeats it with the script
-  CHECK(producer.send("b").created);
+  CHECK(producer.send("b").created());
   CHECK(hook.seen().size() == 2);
   CHECK(queue.inspector.counts().ready == 2);
 }

@@ -367,7 +367,7 @@ TEST_CASE("busy wait: a lost reply is a ConnectionError with the id, and sending
       REQUIRE(e.ids().size() == 1);
       const auto again = with(&SendOptions::id, e.ids().front());
       proxy.hold_replies(false);
-      CHECK(!producer.send("in doubt", again).created);
+      CHECK(!producer.send("in doubt", again).created());
       return true;
     }
     return false;

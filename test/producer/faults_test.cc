@@ -30,8 +30,8 @@ TEST_CASE("send: without a server throws ConnectionError with the id; sending th
   const auto again = with(&SendOptions::id, id);
   CHECK(has(thrown([&] { queue.producer.send("42", again); }), "ConnectionError: "));
   own.restart();
-  CHECK(queue.producer.send("42", again).created);
-  CHECK(!queue.producer.send("42", again).created);
+  CHECK(queue.producer.send("42", again).created());
+  CHECK(!queue.producer.send("42", again).created());
   CHECK(queue.inspector.counts().ready == 2);
 
   Redis client(own.socket());
@@ -64,7 +64,7 @@ TEST_CASE("send_batch: without a server throws ConnectionError with the ids of a
     const std::vector<Sent> sent = queue.producer.send_batch(messages);
     REQUIRE(sent.size() == ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      CHECK(sent[i].created == created);
+      CHECK(sent[i].created() == created);
       CHECK(sent[i].id == ids[i]);
     }
   }
@@ -160,7 +160,7 @@ TEST_CASE("Producer and Inspector: a connection that was lost between two calls 
   Producer producer({queue.url, producing}, queue.name);
   Inspector inspector({queue.url, inspecting}, queue.name);
   for (std::uint64_t round = 1; round <= 5; ++round) {
-    CHECK(producer.send("x").created);
+    CHECK(producer.send("x").created());
     CHECK(inspector.counts().ready == round);
     CHECK(test::cut_connections("p-" + queue.name) == 1);
     CHECK(test::cut_connections("i-" + queue.name) == 1);
@@ -173,7 +173,7 @@ TEST_CASE("Producer: can be constructed while the server is away") {
   Queue queue(own.url());
   CHECK(has(thrown([&] { queue.producer.send("x"); }), "ConnectionError: "));
   own.restart();
-  CHECK(queue.producer.send("x").created);
+  CHECK(queue.producer.send("x").created());
 }
 
 TEST_CASE("send: a key of a wrong type causes a ReplyError with WRONGTYPE, and nothing is stored") {
@@ -287,7 +287,7 @@ TEST_CASE("hash_tag: a queue that exists in the other form makes the first call 
 
   const std::string other = test::fresh_queue();
   Producer first({queue.url, options}, other);
-  CHECK(first.send("x").created);
+  CHECK(first.send("x").created());
   CHECK(test::snapshot("{dp:" + other + "}").count("ready") == 1);
 }
 
@@ -353,8 +353,8 @@ TEST_CASE("events: a Producer reports the ids it created, and ignores exceptions
   Producer producer(queue.url, queue.name, options);
   const Sent one = producer.send("a");
   const std::vector<Sent> two = producer.send_batch(std::vector<std::string>{"b", "c"});
-  CHECK(!producer.send("a", with(&SendOptions::id, one.id)).created);
-  CHECK(producer.send("d").created);
+  CHECK(!producer.send("a", with(&SendOptions::id, one.id)).created());
+  CHECK(producer.send("d").created());
   REQUIRE(events.size() == 3);
   for (const Event& event : events) CHECK(event.kind == EventKind::sent);
   CHECK(events[0].ids == std::vector<std::string>{one.id});

@@ -83,9 +83,9 @@ class IdsPlay {
   std::string known_id() { return known_.empty() ? "" : known_[random_.below(known_.size())]; }
 
   void sent(const std::string& wanted, const Sent& result) {
-    log("  " + result.id + (result.created ? " is new" : " was there"));
+    log("  " + result.id + (result.created() ? " is new" : " was there"));
     demand(wanted.empty() || result.id == wanted, "sent with another id than the given one");
-    demand(result.created == (alive_.count(result.id) == 0), result.created ? "made twice" : "swallowed");
+    demand(result.created() == (alive_.count(result.id) == 0), result.created() ? "made twice" : "swallowed");
     if (alive_.insert(result.id).second) known_.push_back(result.id);
   }
   void send_with(const std::string& id) {
@@ -123,9 +123,9 @@ class IdsPlay {
   void reschedule() {
     const std::string id = known_id();
     if (id.empty()) return;
-    const Moved moved = any("reschedules").reschedule(id, with(&RescheduleOptions::delay, 0ms));
+    const Outcome moved = any("reschedules").reschedule(id, with(&RescheduleOptions::delay, 0ms));
     log("  " + id);
-    demand((moved == Moved::moved) == (alive_.count(id) == 1), "not moved: " + id);
+    demand((moved == Outcome::done) == (alive_.count(id) == 1), "not moved: " + id);
   }
 
   void set() {

@@ -59,7 +59,7 @@ TEST_CASE("table: a send creates a message unless its id exists in another state
     options.id = placed.id;
     options.delay = 1h;
     const bool expected = created[static_cast<int>(in)];
-    CHECK(placed.queue.producer.send("second life", options).created == expected);
+    CHECK(placed.queue.producer.send("second life", options).created() == expected);
     CHECK(placed.queue.inspector.find(placed.id)->payload == (expected ? "second life" : "first life"));
     if (expected) CHECK(placed.queue.state(placed.id) == State::pending);
   }
@@ -77,19 +77,19 @@ TEST_CASE("table: cancel returns the state that the message had") {
     if (held) continue;
     CHECK(placed.queue.state(placed.id) == State::unknown);
     if (in == In::garbage || in == In::none) continue;
-    CHECK(placed.queue.producer.send("second life", with(&SendOptions::id, placed.id)).created);
+    CHECK(placed.queue.producer.send("second life", with(&SendOptions::id, placed.id)).created());
   }
 }
 
 TEST_CASE("table: reschedule moves waiting messages, and refuses held messages and dead letters") {
-  const Moved expected[] = {Moved::moved, Moved::moved,   Moved::refused, Moved::moved,
-                            Moved::moved, Moved::refused, Moved::unknown, Moved::unknown};
+  const Outcome expected[] = {Outcome::done, Outcome::done,        Outcome::held,    Outcome::done,
+                              Outcome::done, Outcome::wrong_state, Outcome::unknown, Outcome::unknown};
   for (const In in : kAll) {
     CAPTURE(static_cast<int>(in));
     Placed placed(in);
     CHECK(placed.queue.producer.reschedule(placed.id, with(&RescheduleOptions::delay, 2h)) ==
           expected[static_cast<int>(in)]);
-    if (expected[static_cast<int>(in)] != Moved::moved) continue;
+    if (expected[static_cast<int>(in)] != Outcome::done) continue;
     const auto found = placed.queue.inspector.find(placed.id);
     REQUIRE(found);
     CHECK(found->state == State::pending);
@@ -99,8 +99,8 @@ TEST_CASE("table: reschedule moves waiting messages, and refuses held messages a
 }
 
 TEST_CASE("table: release makes pending and backing-off messages ready, and held ones only with force") {
-  const Released plain[] = {Released::released, Released::unknown, Released::held,    Released::released,
-                            Released::unknown,  Released::unknown, Released::unknown, Released::unknown};
+  const Outcome plain[] = {Outcome::done,    Outcome::unknown, Outcome::held,    Outcome::done,
+                           Outcome::unknown, Outcome::unknown, Outcome::unknown, Outcome::unknown};
   for (const In in : kAll) {
     for (const HeldMessages held : {HeldMessages::skip, HeldMessages::force}) {
       const bool force = held == HeldMessages::force;
@@ -108,9 +108,9 @@ TEST_CASE("table: release makes pending and backing-off messages ready, and held
       CAPTURE(force);
       Placed placed(in);
       if (in == In::held) placed.queue.admin.pause();
-      const Released expected = in == In::held && force ? Released::released : plain[static_cast<int>(in)];
+      const Outcome expected = in == In::held && force ? Outcome::done : plain[static_cast<int>(in)];
       CHECK(placed.queue.admin.release({placed.id}, held).front() == expected);
-      if (expected == Released::released) CHECK(placed.queue.state(placed.id) == State::ready);
+      if (expected == Outcome::done) CHECK(placed.queue.state(placed.id) == State::ready);
     }
   }
 }
@@ -119,7 +119,7 @@ TEST_CASE("table: redrive makes dead letters ready, and no other message") {
   for (const In in : kAll) {
     CAPTURE(static_cast<int>(in));
     Placed placed(in);
-    const Redriven expected = in == In::dead ? Redriven::redriven : Redriven::unknown;
+    const Outcome expected = in == In::dead ? Outcome::done : Outcome::unknown;
     CHECK(placed.queue.admin.redrive({placed.id}).front() == expected);
     if (in == In::dead) CHECK(placed.queue.state(placed.id) == State::ready);
   }
@@ -170,22 +170,22 @@ TEST_CASE("reschedule: moves a message earlier, later and to now, by a delay or 
   const std::string id = queue.send("x", delayed(1h));
   const auto due = [&] { return *queue.inspector.find(id)->at - queue.inspector.counts().now; };
   auto when = with(&RescheduleOptions::delay, 2h);
-  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(queue.producer.reschedule(id, when) == Outcome::done);
   CHECK(due() > 119min);
   CHECK(due() <= 2h + 1ms);
   when.delay = 5min;
-  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(queue.producer.reschedule(id, when) == Outcome::done);
   CHECK(due() <= 5min + 1ms);
   CHECK(due() > 4min);
   when.delay = 0ms;
   const auto at = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now() + 26h);
   when.at = at + 1us;
-  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(queue.producer.reschedule(id, when) == Outcome::done);
   CHECK(queue.inspector.find(id)->at == at + 1ms);
-  CHECK(queue.producer.reschedule(id, {}) == Moved::moved);
+  CHECK(queue.producer.reschedule(id, {}) == Outcome::done);
   CHECK(queue.state(id) == State::ready);
   when.at = std::chrono::system_clock::now() - 1h;
-  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(queue.producer.reschedule(id, when) == Outcome::done);
   CHECK(queue.state(id) == State::ready);
 
   Ledger ledger;

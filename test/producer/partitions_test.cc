@@ -49,7 +49,7 @@ class Spread {
   // Whether each message is in the partition that its id names, with its number as payload.
   bool are_in_place(const std::vector<Sent>& sent) const {
     for (std::size_t i = 0; i < sent.size(); ++i) {
-      if (!sent[i].created || payload(named_by(sent[i].id), sent[i].id) != std::to_string(i)) return false;
+      if (!sent[i].created() || payload(named_by(sent[i].id), sent[i].id) != std::to_string(i)) return false;
     }
     return true;
   }
@@ -98,12 +98,12 @@ TEST_CASE("partitions: all other ids live in partition 0, so that a repeated sen
   const std::string other_queue = store::new_ids(1, {store::name_crc("other", "dp"), 0}).front();
   const std::vector<std::string> ids = {kForeign, other_queue, "00000000-0000-0000-0000-000000000000"};
   Producer stale(spread.queue.url, spread.queue.name);
-  for (const std::string& id : ids) CHECK(stale.send("first", named(id, 1h)).created);
+  for (const std::string& id : ids) CHECK(stale.send("first", named(id, 1h)).created());
   for (const unsigned partitions : {4U, 32U, 2U, 1U}) {
     spread.queue.admin.set_partitions(partitions);
     Producer fresh(spread.queue.url, spread.queue.name);
     for (Producer* producer : {&stale, &fresh, &spread.queue.producer}) {
-      for (const std::string& id : ids) CHECK(!producer->send("second", named(id)).created);
+      for (const std::string& id : ids) CHECK(!producer->send("second", named(id)).created());
     }
   }
   for (const std::string& id : ids) CHECK(spread.payload(0, id) == "first");
@@ -125,7 +125,7 @@ TEST_CASE("partitions: own ids that several programs send at once are stored onc
         Producer producer(spread.queue.url, spread.queue.name);
         for (std::size_t i = first; i < first + 20; ++i) {
           const std::string id = "12345678-abcd-4ef0-8123-" + std::to_string(100'000'000'000 + i);
-          if (producer.send("x", named(id)).created) ++created;
+          if (producer.send("x", named(id)).created()) ++created;
         }
       }
     } while (layouts < kLayouts);
@@ -159,17 +159,17 @@ TEST_CASE("partitions: a send that is repeated with an id of the library goes to
     for (Producer* producer : {&stale, &fresh, &spread.queue.producer}) {
       std::vector<OutgoingMessage> again;
       for (const Sent& one : sent) {
-        CHECK(!producer->send("again", named(one.id)).created);
+        CHECK(!producer->send("again", named(one.id)).created());
         again.push_back({"again", named(one.id)});
       }
-      for (const Sent& one : producer->send_batch(again)) CHECK(!one.created);
+      for (const Sent& one : producer->send_batch(again)) CHECK(!one.created());
     }
   }
   CHECK(spread.ready_of_all(8) == before);
   CHECK(spread.are_in_place(sent));
   // An id whose first send was never executed is sent where it would have been.
   const std::string lost = spread.id_for(5);
-  CHECK(stale.send("x", named(lost)).created);
+  CHECK(stale.send("x", named(lost)).created());
   CHECK(spread.payload(5, lost) == "x");
 }
 
@@ -185,10 +185,10 @@ TEST_CASE("partitions: calls by id go to the partition that the id names, also o
   RescheduleOptions now;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     Producer& producer = i % 2 == 0 ? stale : silent;
-    CHECK(producer.reschedule(ids[i], now) == Moved::moved);
+    CHECK(producer.reschedule(ids[i], now) == Outcome::done);
     CHECK(producer.cancel(ids[i]) == State::ready);
     CHECK(producer.cancel(ids[i]) == State::unknown);
-    CHECK(producer.reschedule(ids[i], now) == Moved::unknown);
+    CHECK(producer.reschedule(ids[i], now) == Outcome::unknown);
   }
   CHECK(stale.cancel(spread.id_for(200)) == State::unknown);
   CHECK(stale.cancel(kForeign) == State::unknown);
@@ -255,7 +255,7 @@ TEST_CASE("partitions: threads that send at the same time use one partition, and
   for (std::size_t i = 0; i < kSenders; ++i) {
     senders.emplace_back([&] {
       ++begun;
-      if (producer.send("x").created) ++created;
+      if (producer.send("x").created()) ++created;
     });
   }
   CHECK(eventually([&] { return begun == kSenders; }, kPatience));
@@ -304,7 +304,7 @@ TEST_CASE("partitions: a batch with ids of the caller, of the library and withou
     if (i % 3 != 0 && sent[i].id != messages[i].options.id) FAIL(i);
     messages[i].options.id = sent[i].id;
   }
-  for (const Sent& one : spread.queue.producer.send_batch(messages)) CHECK(!one.created);
+  for (const Sent& one : spread.queue.producer.send_batch(messages)) CHECK(!one.created());
 }
 
 TEST_CASE("partitions: send_async spreads its messages") {
@@ -338,17 +338,17 @@ TEST_CASE("partitions: an id whose partition cannot be told fails its send, and 
     const std::string beyond = spread.id_for(200);
     for (int i = 0; i < 8; ++i) futures.push_back(producer.send_async("x", i == 3 ? named(beyond) : SendOptions{}));
     proxy.hold_replies(false);
-    CHECK(first.get().created);
+    CHECK(first.get().created());
     for (std::size_t i = 0; i < futures.size(); ++i) {
       CAPTURE(i);
       bool created = false;
-      const std::string error = test::thrown([&] { created = futures[i].get().created; });
+      const std::string error = test::thrown([&] { created = futures[i].get().created(); });
       CHECK(created == (i != 3));
       CHECK((i == 3 ? error.rfind("ReplyError: ", 0) == 0 : error == "nothing"));
     }
     client.cmd({"DEL", settings});
     client.cmd({"RENAME", "settings of before", settings});
-    CHECK(producer.send("x", named(beyond)).created);
+    CHECK(producer.send("x", named(beyond)).created());
   }
 }
 
@@ -385,7 +385,7 @@ TEST_CASE("partitions: a message that is due, or first in its partition, wakes c
   send(2, 1h);
   CHECK(marker(2) < first);
   test::redis().cmd({"ZREM", spread.keys(0).wakes, "2"});
-  CHECK(spread.queue.producer.reschedule(later, {}) == Moved::moved);
+  CHECK(spread.queue.producer.reschedule(later, {}) == Outcome::done);
   CHECK(marker(2) == 0);
   send(2, 1h);
   CHECK(marker(2) == 0);
@@ -415,7 +415,7 @@ TEST_CASE("partitions: a move whose script the server has lost wakes consumers, 
     return client.cmd({"ZCARD", spread.keys(0).wakes}).integer;
   };
   CHECK(wakes_after([&] { producer.send("x", named(id, 1h)); }) == 1);
-  CHECK(wakes_after([&] { CHECK(producer.reschedule(id, {}) == Moved::moved); }) == 1);
+  CHECK(wakes_after([&] { CHECK(producer.reschedule(id, {}) == Outcome::done); }) == 1);
   // Two sends with new ids: one of them to partition 1.
   CHECK(wakes_after([&] { producer.send("x"); }) + wakes_after([&] { producer.send("x"); }) == 1);
 }
@@ -440,15 +440,15 @@ TEST_CASE("partitions: a send that cannot wake consumers is stored all the same"
   options.user = "ann";
   options.password = "pw";
   Producer producer({own.url(), options}, spread.queue.name);
-  for (int i = 0; i < 4; ++i) CHECK(producer.send("x").created);
+  for (int i = 0; i < 4; ++i) CHECK(producer.send("x").created());
   CHECK(spread.ready_of_all(2) == std::vector<std::uint64_t>{2, 2});
   CHECK(client.cmd({"EXISTS", spread.keys(1).wake}) == 1);
   const std::string id = producer.send("x", named(spread.id_for(1), 1h)).id;
-  CHECK(producer.reschedule(id, {}) == Moved::moved);
+  CHECK(producer.reschedule(id, {}) == Outcome::done);
 
   client.cmd({"SET", spread.keys(0).wakes, "in the way"});
   client.cmd({"ACL", "SETUSER", "ann", "+zpopmin"});
-  for (int i = 0; i < 4; ++i) CHECK(producer.send("x").created);
+  for (int i = 0; i < 4; ++i) CHECK(producer.send("x").created());
 }
 
 TEST_CASE("partitions: while no other server is known, a failed send is tried in no other partition") {
@@ -456,7 +456,7 @@ TEST_CASE("partitions: while no other server is known, a failed send is tried in
   const std::string url = own->url();
   QueueAdmin(url, "orders").set_partitions(4);
   Producer producer(url, "orders");
-  CHECK(producer.send("x").created);
+  CHECK(producer.send("x").created());
   own.reset();
   for (int i = 0; i < 4; ++i) CHECK_THROWS_AS(producer.send("x"), ConnectionError);
   CHECK(producer.stats().moved == 0);
@@ -511,7 +511,7 @@ TEST_CASE("partitions: a message that a script may have stored before a right wa
   }
   CHECK(spread.ready_of_all(4) == std::vector<std::uint64_t>(4, 1));
   CHECK(producer.stats().moved == 0);
-  for (int i = 0; i < 4; ++i) CHECK(producer.send("y").created);
+  for (int i = 0; i < 4; ++i) CHECK(producer.send("y").created());
   CHECK(spread.ready_of_all(4) == std::vector<std::uint64_t>(4, 2));  // no partition is left out
 }
 
@@ -520,7 +520,7 @@ TEST_CASE("partitions: a queue with bodies under dp: has one, and a Producer wit
   ClientOptions options;
   options.keys.go.bodies_under_dp = true;
   Producer producer({spread.queue.url, options}, spread.queue.name);
-  for (int i = 0; i < 8; ++i) CHECK(producer.send("x").created);
+  for (int i = 0; i < 8; ++i) CHECK(producer.send("x").created());
   CHECK(spread.ready_of_all(4) == std::vector<std::uint64_t>{8, 0, 0, 0});
   CHECK(producer.cancel(spread.id_for(3)) == State::unknown);
 }

@@ -68,7 +68,7 @@ TEST_CASE("cancel and reschedule: an invalid id or time throws with its name and
 TEST_CASE("send: a payload over max_payload throws with both sizes, and nothing of its batch is stored") {
   Queue queue;
   const std::string full(1024 * 1024, 'f');
-  CHECK(queue.producer.send(full).created);
+  CHECK(queue.producer.send(full).created());
   const auto before = queue.kept();
   const std::string error = thrown([&] { queue.producer.send(full + "x"); });
   CHECK(has(error, "invalid_argument: payload: 1048577 bytes"));
@@ -77,7 +77,7 @@ TEST_CASE("send: a payload over max_payload throws with both sizes, and nothing 
   CHECK(queue.kept() == before);
 
   Producer strict(queue.url, queue.name, with(&ProducerOptions::max_payload, 0));
-  CHECK(strict.send("").created);
+  CHECK(strict.send("").created());
   CHECK(has(thrown([&] { strict.send("x"); }), "payload: 1 bytes"));
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("send: new ids are ascending UUIDv7s in lower case; an id of the calle
   std::string last;
   for (int i = 0; i < 20; ++i) {
     const Sent sent = queue.producer.send("x");
-    CHECK(sent.created);
+    CHECK(sent.created());
     REQUIRE(sent.id.size() == 36);
     CHECK(sent.id[14] == '7');
     CHECK(sent.id > last);
@@ -124,19 +124,19 @@ TEST_CASE("send: new ids are ascending UUIDv7s in lower case; an id of the calle
   }
   const std::string mine = "12345678-ABCD-4EF0-8123-456789ABCDEF";
   CHECK(queue.producer.send("x", named(mine)).id == "12345678-abcd-4ef0-8123-456789abcdef");
-  CHECK(!queue.producer.send("y", named("12345678-abcd-4ef0-8123-456789abcdef")).created);
+  CHECK(!queue.producer.send("y", named("12345678-abcd-4ef0-8123-456789abcdef")).created());
 }
 
 TEST_CASE("send: an id that exists is not created again, and its message stays as it is") {
   Queue queue;
-  CHECK(queue.producer.send("first", named(kId, 1h)).created);
+  CHECK(queue.producer.send("first", named(kId, 1h)).created());
   const auto before = queue.kept();
   const Sent again = queue.producer.send("second", named(kId));
-  CHECK(!again.created);
+  CHECK(!again.created());
   CHECK(again.id == kId);
   CHECK(queue.kept() == before);
   CHECK(queue.producer.cancel(kId) == State::pending);
-  CHECK(queue.producer.send("third", named(kId, 1h)).created);
+  CHECK(queue.producer.send("third", named(kId, 1h)).created());
   CHECK(queue.inspector.find(kId)->payload == "third");
 }
 
@@ -194,11 +194,11 @@ TEST_CASE("send: a TTL counts from the due time, belongs to one message, and mov
   CHECK(left(id) <= 70 * 60'000 + 1);
   CHECK(left(forever) == -1);
   auto when = with(&RescheduleOptions::delay, 3h);
-  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(queue.producer.reschedule(id, when) == Outcome::done);
   CHECK(left(id) > 185 * 60'000);
   CHECK(left(id) <= 190 * 60'000 + 2);
   when.delay = 0ms;
-  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(queue.producer.reschedule(id, when) == Outcome::done);
   CHECK(left(id) > 5 * 60'000);
   CHECK(left(id) <= 10 * 60'000 + 4);
 }
@@ -215,7 +215,7 @@ TEST_CASE("Producer: eight threads may share one") {
         const Sent sent = queue.producer.send(std::to_string(i), delayed(1h));
         for (const Sent& one : queue.producer.send_batch({"a", "b", "c"}, delayed(1h))) mine.push_back(one.id);
         if (queue.producer.cancel(sent.id) != State::pending) ++wrong;
-        if (queue.producer.reschedule(mine.back(), {}) != Moved::moved) ++wrong;
+        if (queue.producer.reschedule(mine.back(), {}) != Outcome::done) ++wrong;
       }
     });
   }

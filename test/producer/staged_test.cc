@@ -33,13 +33,13 @@ TEST_CASE("large payloads: no send passes them through Lua, be it the first of a
   Queue queue(world.url());
   const auto through_lua = [&] { return test::info("commandstats", "cmdstat_mset", world.admin); };
   const Sent sent = queue.producer.send(kLarge);
-  CHECK(sent.created);
+  CHECK(sent.created());
   auto own = with(&SendOptions::id, store::new_ids(1).front());
-  CHECK(queue.producer.send(kLarge, own).created);
-  CHECK_FALSE(queue.producer.send(kLarge, own).created);
+  CHECK(queue.producer.send(kLarge, own).created());
+  CHECK_FALSE(queue.producer.send(kLarge, own).created());
   CHECK(queue.producer.send_batch(std::vector<std::string>(500, kLarge)).size() == 500);
   CHECK(through_lua() == "");
-  CHECK(queue.producer.send("small", own = {}).created);
+  CHECK(queue.producer.send("small", own = {}).created());
   CHECK(through_lua() != "");
   CHECK(queue.inspector.find(sent.id)->payload == kLarge);
   CHECK(queue.inspector.counts().ready == 503);
@@ -68,7 +68,7 @@ TEST_CASE("large payloads: when the answer or the request is lost, a repeated se
   for (const Fault fault : {reply_lost, reply_cut, request_lost}) {
     CAPTURE(fault);
     Queue queue(proxy.url());
-    CHECK(queue.producer.send(kLarge).created);
+    CHECK(queue.producer.send(kLarge).created());
     if (fault == reply_lost) proxy.drop_replies(1);
     if (fault == reply_cut) proxy.truncate_replies(1);
     if (fault == request_lost) proxy.drop_commands(1);
@@ -81,7 +81,7 @@ TEST_CASE("large payloads: when the answer or the request is lost, a repeated se
     }
     REQUIRE(!again.id.empty());
     queue.producer.send(kLarge, again);
-    CHECK_FALSE(queue.producer.send(kLarge, again).created);
+    CHECK_FALSE(queue.producer.send(kLarge, again).created());
     CHECK(queue.inspector.counts().ready == 2);
     CHECK(queue.inspector.counts().totals.sent == 2);
     CHECK(keys(queue, "msg", world.admin) == 2);
@@ -96,7 +96,7 @@ TEST_CASE("large payloads: when the payload arrived and its script call did not,
   for (const bool own_id : {false, true}) {
     CAPTURE(own_id);
     Queue queue(proxy.url());
-    CHECK(queue.producer.send(kLarge).created);
+    CHECK(queue.producer.send(kLarge).created());
     proxy.cut_commands_after(kLarge.size() + 250);  // MSETNX and SET are shorter, and the script call ends after that
     SendOptions again;
     if (own_id) again.id = store::new_ids(1).front();
@@ -111,8 +111,8 @@ TEST_CASE("large payloads: when the payload arrived and its script call did not,
     CHECK(test::eventually([&] { return left_staged(queue, world.admin) == (own_id ? 1 : 0); }, test::kPatience));
     CHECK(keys(queue, "msg", world.admin) == 1);
     CHECK(queue.inspector.counts().ready == 1);
-    CHECK(queue.producer.send(kLarge, again).created);
-    CHECK_FALSE(queue.producer.send(kLarge, again).created);
+    CHECK(queue.producer.send(kLarge, again).created());
+    CHECK_FALSE(queue.producer.send(kLarge, again).created());
     CHECK(queue.inspector.counts().ready == 2);
     CHECK(queue.inspector.counts().totals.sent == 2);
     CHECK(keys(queue, "msg", world.admin) == 2);
@@ -130,8 +130,8 @@ TEST_CASE("large payloads: two sends with one id and different payloads make one
     const auto own = with(&SendOptions::id, store::new_ids(1).front());
     const std::string mine(20'000, 'm'), yours(30'000, 'y');
     auto first = other.send_async(yours, own);
-    const bool created = queue.producer.send(mine, own).created;
-    CHECK(first.get().created != created);
+    const bool created = queue.producer.send(mine, own).created();
+    CHECK(first.get().created() != created);
     CHECK((queue.inspector.find(own.id)->payload == (created ? mine : yours)));
   }
   CHECK(left_staged(queue, world.admin) == 0);
@@ -142,7 +142,7 @@ TEST_CASE("large payloads: a server that has lost the scripts stores them") {
   Queue queue(world.url());
   queue.producer.send(kLarge);
   world.admin.cmd({"SCRIPT", "FLUSH"});
-  CHECK(queue.producer.send(kLarge).created);
+  CHECK(queue.producer.send(kLarge).created());
   world.admin.cmd({"SCRIPT", "FLUSH"});
   CHECK(queue.producer.send_batch(std::vector<std::string>(300, kLarge)).size() == 300);
   CHECK(queue.inspector.counts().ready == 302);
@@ -195,7 +195,7 @@ TEST_CASE("large payloads: a send that fails because its script is not loaded le
     world.admin.cmd({"ACL", "SETUSER", "sender", "reset", "on", ">secret", "~*", "&*", "+@all", "-eval",
                      std::string("-") + missing});
     Producer limited("unix://sender:secret@" + world.server.socket(), queue.name);
-    CHECK(limited.send(kLarge).created);
+    CHECK(limited.send(kLarge).created());
     world.admin.cmd({"SCRIPT", "FLUSH"});
     CHECK_THROWS_AS(limited.send(kLarge), AccessDenied);
     CHECK_THROWS_AS(limited.send_batch(std::vector<std::string>(300, kLarge)), AccessDenied);
@@ -233,8 +233,8 @@ TEST_CASE("large payloads: a deletion that arrives late, after a repeated send, 
     REQUIRE(ids.size() == 2);
     for (std::size_t i = 0; i < 2; ++i) messages[i].options.id = ids[i];
     const std::vector<Sent> sent = queue.producer.send_batch(messages);
-    CHECK(sent[0].created);
-    CHECK_FALSE(sent[1].created);
+    CHECK(sent[0].created());
+    CHECK_FALSE(sent[1].created());
     const auto deletions = [&] { return test::info("commandstats", "cmdstat_unlink", world.admin); };
     const std::string before = deletions();
     proxy.black_hole(false);
@@ -293,7 +293,7 @@ TEST_CASE("large payloads: when memory is full, nothing is stored, and the next 
   CHECK(has(thrown([&] { queue.producer.send_batch(std::vector<std::string>(300, kLarge)); }), "OOM"));
   CHECK((queue.kept() == before));
   world.admin.cmd({"CONFIG", "SET", "maxmemory", "0"});
-  CHECK(queue.producer.send(kLarge).created);
+  CHECK(queue.producer.send(kLarge).created());
   CHECK(keys(queue, "msg", world.admin) == 2);
   CHECK(is_clean(queue));
 }

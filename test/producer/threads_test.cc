@@ -14,17 +14,17 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kThreads = 40;
 
 // The result of one thread; `error` is "" if it succeeded.
-struct Outcome {
+struct TriedSend {
   Sent sent;
   std::string error;  // "ReplyError", "ConnectionError"
   std::vector<std::string> ids;
 };
 
 // Holds the reply to the first send back, so that the sends of the other threads wait and go together.
-std::vector<Outcome> send_together(Producer& producer, FaultProxy& proxy, std::size_t threads,
-                                   const std::function<SendOptions(std::size_t)>& options,
-                                   const std::function<void()>& release) {
-  std::vector<Outcome> outcomes(threads);
+std::vector<TriedSend> send_together(Producer& producer, FaultProxy& proxy, std::size_t threads,
+                                     const std::function<SendOptions(std::size_t)>& options,
+                                     const std::function<void()>& release) {
+  std::vector<TriedSend> outcomes(threads);
   std::atomic<std::size_t> begun{0};
   std::vector<std::thread> senders;
   CHECK(producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd") == State::unknown);  // connects
@@ -32,7 +32,7 @@ std::vector<Outcome> send_together(Producer& producer, FaultProxy& proxy, std::s
   for (std::size_t i = 0; i < threads; ++i) {
     senders.emplace_back([&, i] {
       ++begun;
-      Outcome& outcome = outcomes[i];
+      TriedSend& outcome = outcomes[i];
       try {
         outcome.sent = producer.send(std::to_string(i), options(i));
       } catch (const ConnectionError& e) {
@@ -63,7 +63,7 @@ TEST_CASE("Producer: threads that send at the same time share script calls, and 
   CHECK(test::calls_of("evalsha", client) - before < kThreads / 2);  // the cancel is one; usually three in all
   for (std::size_t i = 0; i < kThreads; ++i) {
     CAPTURE(outcomes[i].error);
-    CHECK(outcomes[i].sent.created);
+    CHECK(outcomes[i].sent.created());
     CHECK(client.cmd({"GET", queue.base + ":msg:" + outcomes[i].sent.id}).text == std::to_string(i));
   }
   CHECK(queue.inspector.counts().ready == kThreads + 1);
@@ -100,12 +100,12 @@ TEST_CASE("Producer: when threads send the same id at the same time, one of them
   const auto outcomes = send_together(queue.producer, proxy, kThreads, options_of, [&] { proxy.hold_replies(false); });
   std::size_t created = 0;
   for (std::size_t i = 0; i < kThreads; ++i) {
-    const Outcome& outcome = outcomes[i];
+    const TriedSend& outcome = outcomes[i];
     CHECK(outcome.error.empty());
     CHECK(outcome.sent.id == options_of(i).id);
-    if (i % 2 == 1) CHECK(outcome.sent.created);
-    if (outcome.sent.created) CHECK(queue.inspector.find(outcome.sent.id)->payload == std::to_string(i));
-    if (outcome.sent.created) ++created;
+    if (i % 2 == 1) CHECK(outcome.sent.created());
+    if (outcome.sent.created()) CHECK(queue.inspector.find(outcome.sent.id)->payload == std::to_string(i));
+    if (outcome.sent.created()) ++created;
   }
   CHECK(created == kThreads / 2 + 1);
   CHECK(queue.inspector.counts().ready == created);
@@ -127,7 +127,7 @@ TEST_CASE("Producer: threads with different options share round trips, and each 
   for (std::size_t i = 0; i < kThreads; ++i) {
     CAPTURE(i);
     REQUIRE(outcomes[i].error.empty());
-    CHECK(outcomes[i].sent.created);
+    CHECK(outcomes[i].sent.created());
     const auto found = queue.inspector.find(outcomes[i].sent.id);
     REQUIRE(found);
     const SendOptions options = options_of(i);
@@ -258,7 +258,7 @@ std::map<std::string, std::size_t> during_batch(const std::vector<std::string>& 
   for (std::thread& thread : threads) thread.join();
   CHECK(sent.size() == kBatch);
   for (std::size_t i = 1; i < sent.size(); ++i) {
-    if (sent[i - 1].id >= sent[i].id || !sent[i].created) FAIL(i);
+    if (sent[i - 1].id >= sent[i].id || !sent[i].created()) FAIL(i);
   }
   std::map<std::string, std::size_t> result;
   for (std::size_t i = 0; i < calls.size(); ++i) result[calls[i]] = counts[i];

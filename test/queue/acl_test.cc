@@ -78,20 +78,20 @@ void produce(Guarded& guarded, const std::string& user, const KeyOptions& queue 
   later.headers = {{"k", "v"}};
   const std::string id = producer.send("x", later).id;
   auto when = with(&RescheduleOptions::delay, 2h);
-  must(producer.reschedule(id, when) == Moved::moved);
+  must(producer.reschedule(id, when) == Outcome::done);
   when.delay = 0ms;
-  must(producer.reschedule(id, when) == Moved::moved);
+  must(producer.reschedule(id, when) == Outcome::done);
   later.id = id;
-  must(!producer.send("x", later).created);
+  must(!producer.send("x", later).created());
   must(producer.cancel(id) == State::ready);
   later.id = store::new_ids(1).front();
-  must(producer.send("x", later).created);
+  must(producer.send("x", later).created());
   later.id = store::new_ids(1).front();
-  must(producer.send(std::string(100'000, 'x'), later).created);
-  must(producer.send(std::string(100'000, 'x'), with(&SendOptions::id, store::new_ids(1).front())).created);
+  must(producer.send(std::string(100'000, 'x'), later).created());
+  must(producer.send(std::string(100'000, 'x'), with(&SendOptions::id, store::new_ids(1).front())).created());
   must(producer.send_batch({"a", "b"}).size() == 2);
-  must(producer.send(std::string(100'000, 'x')).created);
-  must(producer.reschedule(seeds.retry("y"), when) == Moved::moved);
+  must(producer.send(std::string(100'000, 'x')).created());
+  must(producer.reschedule(seeds.retry("y"), when) == Outcome::done);
   must(producer.cancel(seeds.dead("z")) == State::dead);
 }
 
@@ -153,19 +153,19 @@ void consume(Guarded& guarded, const std::string& user) {
 void admin_by_id(Guarded& guarded, Seeds& seeds, Inspector& inspector, QueueAdmin& admin) {
   const std::string waits = seeds.send("x", 1h);
   must(admin.reschedule({waits, seeds.retry("y")}, with(&RescheduleOptions::delay, 2h)) ==
-       std::vector<Moved>(2, Moved::moved));
-  must(admin.extend({seeds.unack("x", 1000.0000005)}, 1h, HeldMessages::force).front() == Extended::extended);
-  must(admin.bury({waits, seeds.send("x")}) == std::vector<Buried>(2, Buried::buried));
+       std::vector<Outcome>(2, Outcome::done));
+  must(admin.extend({seeds.unack("x", 1000.0000005)}, 1h, HeldMessages::force).front() == Outcome::done);
+  must(admin.bury({waits, seeds.send("x")}) == std::vector<Outcome>(2, Outcome::done));
   const MessageInfo entry = *inspector.find(waits);
   must(admin.purge(State::dead, {waits}).messages == 1);
-  must(admin.restore({entry}).front().created);
+  must(admin.restore({entry}).front().created());
   MessageInfo living = *inspector.find(seeds.send("x"));
   must(admin.purge(State::ready, {living.id}).messages == 1);
-  must(admin.restore({living}).front().created);
+  must(admin.restore({living}).front().created());
   living.payload = std::string(100'000, 'x');
   living.size = living.payload.size();
   must(admin.purge(State::ready, {living.id}).messages == 1);
-  must(admin.restore({living}).front().created);
+  must(admin.restore({living}).front().created());
   must(admin.cancel({living.id}).front() == State::ready);
   guarded.admin.cmd({"DEL", kBase + ":unack"});
 }
@@ -189,11 +189,11 @@ void inspect(Guarded& guarded, const std::string& user) {
   }
   must(inspector.find(dead)->payload == "x");
   must(inspector.find(ready)->state == State::ready);
-  must(admin.redrive({dead}).front() == Redriven::redriven);
-  must(admin.redrive({bare}).front() == Redriven::no_body);
-  must(admin.release({pending}).front() == Released::released);
-  must(admin.release({held}, HeldMessages::force).front() == Released::released);
-  must(admin.release({cancelled}, HeldMessages::force).front() == Released::unknown);
+  must(admin.redrive({dead}).front() == Outcome::done);
+  must(admin.redrive({bare}).front() == Outcome::no_payload);
+  must(admin.release({pending}).front() == Outcome::done);
+  must(admin.release({held}, HeldMessages::force).front() == Outcome::done);
+  must(admin.release({cancelled}, HeldMessages::force).front() == Outcome::unknown);
   admin.pause({1h, "why"});
   must(inspector.paused()->reason == "why");
   admin.resume();

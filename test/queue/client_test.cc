@@ -31,36 +31,36 @@ TEST_CASE("client: copies and with_keys() share connections, also after the Clie
   Producer tenant(client->with_keys(prefixed("tenant7")), queue);
   CHECK(client->keys().prefix == "dp");
   CHECK(client->with_keys(prefixed("tenant7")).keys().prefix == "tenant7");
-  CHECK(producer->send("x").created);
-  CHECK(tenant.send("y").created);
+  CHECK(producer->send("x").created());
+  CHECK(tenant.send("y").created());
   CHECK(test::redis().cmd({"LLEN", "dp:" + queue + ":ready"}) == 1);
   CHECK(test::redis().cmd({"LLEN", "tenant7:" + queue + ":ready"}) == 1);
   CHECK(inspector.counts().ready == 1);
   CHECK(ids(name).size() == 1);
   const auto one = ids(name);
   client.reset();
-  CHECK(producer->send("x").created);
+  CHECK(producer->send("x").created());
   producer.reset();
   CHECK(inspector.counts().ready == 2);
-  CHECK(tenant.send("y").created);
+  CHECK(tenant.send("y").created());
   CHECK(ids(name) == one);
 }
 
 TEST_CASE("client: a Client without objects keeps the connections, and the last of all closes them") {
   const std::string name = fresh_queue(), queue = fresh_queue();
   auto client = std::make_unique<Client>(client_named(name));
-  CHECK(Producer(*client, queue).send("x").created);
+  CHECK(Producer(*client, queue).send("x").created());
   const auto one = ids(name);
   CHECK(one.size() == 1);
-  CHECK(Producer(*client, queue).send("x").created);
+  CHECK(Producer(*client, queue).send("x").created());
   CHECK(ids(name) == one);
   const auto other = std::make_unique<Client>(*client);
   client.reset();
-  CHECK(Producer(*other, queue).send("x").created);
+  CHECK(Producer(*other, queue).send("x").created());
   CHECK(ids(name) == one);
   Client assigned = client_named(name);
   assigned = *other;
-  CHECK(Producer(assigned, queue).send("x").created);
+  CHECK(Producer(assigned, queue).send("x").created());
   CHECK(ids(name) == one);
 }
 
@@ -68,12 +68,12 @@ TEST_CASE("client: two that are made of the same URL share no connection, and a 
   const std::string name = fresh_queue(), queue = fresh_queue();
   const Client first = client_named(name), second = client_named(name);
   Producer one(first, queue), two(second, queue);
-  for (Producer* producer : {&one, &two}) CHECK(producer->send("x").created);
+  for (Producer* producer : {&one, &two}) CHECK(producer->send("x").created());
   CHECK(ids(name).size() == 2);
   const std::string url = server().url();
   Producer three(url, queue), four(url.c_str(), queue);
-  CHECK(three.send("x").created);
-  CHECK(four.send("x").created);
+  CHECK(three.send("x").created());
+  CHECK(four.send("x").created());
 }
 
 TEST_CASE("client: one that is not used connects to nothing, and none is needed") {
@@ -94,7 +94,7 @@ TEST_CASE("client: check() connects and logs in, and the first call uses its con
   const auto one = ids(name);
   CHECK(one.size() == 1);
   Producer producer(client, queue);
-  CHECK(producer.send("x").created);
+  CHECK(producer.send("x").created());
   CHECK(ids(name) == one);
 }
 
@@ -137,15 +137,15 @@ TEST_CASE("client: works in a fork of the process, with other connections, and t
   const std::string name = fresh_queue(), queue = fresh_queue();
   const Client client = client_named(name);
   Producer producer(client, queue);
-  CHECK(producer.send("a").created);
+  CHECK(producer.send("a").created());
   const auto before = ids(name);
   CHECK(test::in_child([&] {
           Redis redis(server().socket());
           Producer own(client, queue);
           Inspector inspector(client, queue);
-          return own.send("b").created && inspector.counts().ready == 2 && ids(name, redis).size() == 2;
+          return own.send("b").created() && inspector.counts().ready == 2 && ids(name, redis).size() == 2;
         }) == 0);
-  CHECK(producer.send("c").created);
+  CHECK(producer.send("c").created());
   CHECK(eventually([&] { return ids(name) == before; }, kPatience));
   CHECK(Inspector(client, queue).counts().ready == 3);
 }
@@ -156,7 +156,7 @@ TEST_CASE("client: one that the parent has not used serves any number of process
   static std::unique_ptr<Client> client;
   client = std::make_unique<Client>(client_named(name));
   for (int i = 0; i < 3; ++i) {
-    CHECK(test::in_child([&] { return Producer(*client, queue).send("x").created; }) == 0);
+    CHECK(test::in_child([&] { return Producer(*client, queue).send("x").created(); }) == 0);
   }
   CHECK(Inspector(*client, queue).counts().ready == 3);
   const auto one = ids(name);
@@ -165,8 +165,8 @@ TEST_CASE("client: one that the parent has not used serves any number of process
   CHECK(test::in_child([&] {
           const Client before = *client;
           client.reset();
-          if (!Producer(before, queue).send("x").created) return false;
-          return test::in_child([&] { return Producer(before, queue).send("x").created; }) == 0;
+          if (!Producer(before, queue).send("x").created()) return false;
+          return test::in_child([&] { return Producer(before, queue).send("x").created(); }) == 0;
         }) == 0);
   CHECK(Inspector(*client, queue).counts().ready == 5);
   CHECK(ids(name) == one);
@@ -175,7 +175,7 @@ TEST_CASE("client: one that the parent has not used serves any number of process
 
 TEST_CASE("client: of an embedded: URL all have one server for the process") {
   const Client one("embedded:"), two("embedded:");
-  CHECK(Producer(one, "orders").send("x").created);
+  CHECK(Producer(one, "orders").send("x").created());
   CHECK(Inspector(two, "orders").counts().ready >= 1);
 }
 

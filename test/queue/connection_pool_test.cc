@@ -64,7 +64,7 @@ TEST_CASE("connections: Producers, Inspectors and QueueAdmins of many queues sha
   client.reset();
   for (int round = 1; round <= 2; ++round) {
     for (std::size_t i = 0; i < 10; ++i) {
-      CHECK(producers[i].send("x").created);
+      CHECK(producers[i].send("x").created());
       CHECK(inspectors[i].counts().ready == static_cast<std::uint64_t>(round));
       CHECK(admins[i].purge(State::dead) == 0);
     }
@@ -143,7 +143,7 @@ TEST_CASE("connections: an error of one queue neither closes the connection nor 
   const Client client = client_named(name);
   const std::string good = fresh_queue(), newer = fresh_queue(), blocked = fresh_queue(), tagged = fresh_queue();
   Producer producer(client, good);
-  CHECK(producer.send("x").created);
+  CHECK(producer.send("x").created());
   const auto one = ids(name);
 
   set_format(newer, "2");
@@ -156,14 +156,14 @@ TEST_CASE("connections: an error of one queue neither closes the connection nor 
     CHECK(has(thrown([&] { to_newer.send("x"); }), "ReplyError: the queue dp:" + newer));
     CHECK(has(thrown([&] { to_blocked.send("x"); }), "WRONGTYPE"));
     CHECK(has(thrown([&] { to_tagged.send("x"); }), "invalid_argument: keys.hash_tag"));
-    CHECK(producer.send("x").created);
+    CHECK(producer.send("x").created());
   }
   CHECK(ids(name) == one);
 
   Producer durable = producer_of(client, fresh_queue(), Durability::replicas(1, 1ms));
   for (int i = 0; i < 3; ++i) {
     CHECK(has(thrown([&] { durable.send("x"); }), "ConnectionError: "));  // closes the connection that it has
-    CHECK(producer.send("x").created);
+    CHECK(producer.send("x").created());
   }
 }
 
@@ -183,16 +183,16 @@ TEST_CASE("connections: after a reconnect the format of each queue is checked ag
   const std::vector<std::string> queues = {fresh_queue(), fresh_queue(), fresh_queue()};
   std::vector<Producer> producers;
   for (const std::string& queue : queues) producers.emplace_back(client, queue);
-  for (Producer& producer : producers) CHECK(producer.send("x").created);
+  for (Producer& producer : producers) CHECK(producer.send("x").created());
   set_format(queues[1], "2");
-  CHECK(producers[1].send("over the connection that was checked").created);
+  CHECK(producers[1].send("over the connection that was checked").created());
   REQUIRE(test::cut_connections(name) == 1);
-  CHECK(producers[0].send("opens a connection").created);
+  CHECK(producers[0].send("opens a connection").created());
   CHECK(has(thrown([&] { producers[1].send("x"); }), "format \"2\""));
-  CHECK(producers[2].send("x").created);
+  CHECK(producers[2].send("x").created());
   CHECK(ids(name).size() == 1);
   test::redis().cmd({"DEL", "dp:" + queues[1] + ":settings"});
-  CHECK(producers[1].send("x").created);
+  CHECK(producers[1].send("x").created());
 }
 
 TEST_CASE("connections: a Producer that waits for its replicas delays no other object") {
@@ -201,7 +201,7 @@ TEST_CASE("connections: a Producer that waits for its replicas delays no other o
   Producer waiting = producer_of(client, fresh_queue(), Durability::replicas(1, kPatience));
   Producer producer(client, queue);
   Inspector inspector(client, queue);
-  CHECK(producer.send("opens the connection").created);
+  CHECK(producer.send("opens the connection").created());
   std::string error;
   std::thread thread([&] { error = thrown([&] { waiting.send("x"); }); });
   const auto blocked = [&] {
@@ -218,7 +218,7 @@ TEST_CASE("connections: a Producer that waits for its replicas delays no other o
   };
   CHECK(eventually(waits, kPatience));
   for (std::uint64_t i = 2; i <= 100; ++i) {
-    CHECK(producer.send("x").created);
+    CHECK(producer.send("x").created());
     CHECK(inspector.counts().ready == i);
   }
   CHECK(eventually(waits, kPatience));  // still, or now: the first time may have been the check of the server
@@ -243,7 +243,7 @@ TEST_CASE("connections: threads with one Producer each send all messages, over a
   std::vector<std::thread> threads;
   for (Producer& producer : producers) {
     threads.emplace_back([&created, &producer] {
-      for (std::uint64_t i = 0; i < kSends; ++i) created += producer.send("x").created ? 1 : 0;
+      for (std::uint64_t i = 0; i < kSends; ++i) created += producer.send("x").created() ? 1 : 0;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -260,7 +260,7 @@ TEST_CASE("connections: objects that threads make and destroy all the time share
     const Client client = client_named(name);
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&created, &queue, client] {
-        for (int n = 0; n < 50; ++n) created += Producer(Client(client), queue).send("x").created ? 1 : 0;
+        for (int n = 0; n < 50; ++n) created += Producer(Client(client), queue).send("x").created() ? 1 : 0;
       });
     }
   }
@@ -290,12 +290,12 @@ TEST_CASE("connections: an object whose first call gets a dead connection opens 
   FaultProxy proxy(old.socket());
   const Client client = hasty(proxy.url());
   Producer first(client, "first");
-  CHECK(first.send("x").created);
+  CHECK(first.send("x").created());
   const Frozen frozen(old);
   proxy.retarget(next.socket());  // as after the failover of an address
   Producer second(client, "second");
-  CHECK(second.send("x").created);
-  CHECK(first.send("x").created);
+  CHECK(second.send("x").created());
+  CHECK(first.send("x").created());
   CHECK(Inspector(next.url(), "second").counts().ready == 1);
   CHECK(Inspector(next.url(), "first").counts().ready == 1);
 }
@@ -308,14 +308,14 @@ TEST_CASE("connections: after a failed call the next one opens a connection, eve
   {
     Endpoint endpoint(client, "q", RegisterQueue::no, SharePool::yes);
     const auto other = endpoint.open();
-    CHECK(producer.send("over a second connection").created);
+    CHECK(producer.send("over a second connection").created());
   }
-  CHECK(producer.send("over the first one").created);
+  CHECK(producer.send("over the first one").created());
   CHECK(proxy.counts().links == 2);
   const Frozen frozen(old);
   proxy.retarget(next.socket());
   CHECK(has(thrown([&] { producer.send("x"); }), "ConnectionError: "));
-  CHECK(producer.send("x").created);
+  CHECK(producer.send("x").created());
   CHECK(proxy.counts().links == 3);
   CHECK(Inspector(next.url(), "q").counts().ready == 1);
 }
@@ -354,7 +354,7 @@ TEST_CASE("connections: callers that share a failed connect get an exception obj
 
 TEST_CASE("connections: a static Producer may be the last user of a connection, at the end of the process") {
   static Producer lasting(client_named(fresh_queue()), fresh_queue());
-  CHECK(lasting.send("x").created);
+  CHECK(lasting.send("x").created());
 }
 
 }  // namespace

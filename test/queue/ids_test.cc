@@ -40,9 +40,9 @@ TEST_CASE("ids: a message that is sent twice with its id exists once, with the i
   test::Queue queue;
   for (const std::string& id : {new_id(), id_from_name(queue.name)}) {
     const auto options = with(&SendOptions::id, id);
-    CHECK(queue.producer.send("x", options).created);
+    CHECK(queue.producer.send("x", options).created());
     const Sent again = queue.producer.send("x", options);
-    CHECK_FALSE(again.created);
+    CHECK_FALSE(again.created());
     CHECK(again.id == id);
     CHECK(queue.inspector.find(id)->payload == "x");
   }

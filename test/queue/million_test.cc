@@ -55,7 +55,7 @@ TEST_CASE("with a million pending and due messages, counts, cancel and a consume
       if (i % 2 == 0 && queue.producer.cancel(some[next]) != State::pending) ++wrong;
       if (i % 2 == 0) ++cancelled;
       const auto when = with(&RescheduleOptions::delay, 2h);
-      if (i % 2 == 1 && queue.producer.reschedule(some[next], when) != Moved::moved) ++wrong;
+      if (i % 2 == 1 && queue.producer.reschedule(some[next], when) != Outcome::done) ++wrong;
       if (i % 50 == 0 && queue.inspector.list(State::pending).size() != 20) ++wrong;
     }
   }));

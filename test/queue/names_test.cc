@@ -26,18 +26,31 @@ TEST_CASE("names: every public enumeration has those of its values") {
   CHECK(std::string(to_string(EventKind::sent)) == "sent");
   CHECK(std::string(to_string(EventKind::dead_lettered)) == "dead_lettered");
   CHECK(std::string(to_string(Settlement::in_doubt)) == "in_doubt");
-  CHECK(std::string(to_string(Moved::refused)) == "refused");
   CHECK(std::string(to_string(HashTag::automatic)) == "automatic");
   CHECK(std::string(to_string(HeldMessages::force)) == "force");
   CHECK(std::string(to_string(Durability::disk().kind())) == "disk");
   CHECK(std::string(to_string(RiskKind::coverage)) == "coverage");
-  CHECK(std::string(to_string(Redriven::no_body)) == "no_body");
-  CHECK(std::string(to_string(Released::held)) == "held");
-  CHECK(std::string(to_string(Buried::already)) == "already");
-  CHECK(std::string(to_string(Extended::extended)) == "extended");
+  for (const auto& [outcome, name] : std::vector<std::pair<Outcome, std::string>>{{Outcome::done, "done"},
+                                                                                  {Outcome::already, "already"},
+                                                                                  {Outcome::held, "held"},
+                                                                                  {Outcome::wrong_state, "wrong_state"},
+                                                                                  {Outcome::no_payload, "no_payload"},
+                                                                                  {Outcome::unknown, "unknown"}}) {
+    CHECK(to_string(outcome) == name);
+  }
+  for (const auto& [result, name] :
+       std::vector<std::pair<SendResult, std::string>>{{SendResult::created, "created"},
+                                                       {SendResult::existed, "existed"},
+                                                       {SendResult::cancelled, "cancelled"},
+                                                       {SendResult::replaced, "replaced"},
+                                                       {SendResult::held, "held"}}) {
+    CHECK(to_string(result) == name);
+  }
   CHECK(std::string(to_string(State::unack)) == "unack");
   CHECK(std::string(to_string(Problem::stranded)) == "stranded");
   CHECK(std::string(to_string(static_cast<Severity>(99))) == "?");
+  CHECK(std::string(to_string(static_cast<Outcome>(99))) == "?");
+  CHECK(std::string(to_string(static_cast<SendResult>(99))) == "?");
 }
 
 TEST_CASE("names: verdicts are equal if kind, wait and reason are") {

@@ -245,7 +245,7 @@ TEST_CASE("risks: a producer that only cancels or reschedules warns, too") {
     if (cancels) {
       CHECK(producer.cancel(id) == State::unknown);
     } else {
-      CHECK(producer.reschedule(id, {}) == Moved::unknown);
+      CHECK(producer.reschedule(id, {}) == Outcome::unknown);
     }
     CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
   }

@@ -52,7 +52,7 @@ TEST_CASE("partitions: processes that know an old number after ten minutes lose,
   for (int i = 0; i < kMessages; ++i) ids.insert(fresh.send("fresh").id);
   std::size_t made = 0;
   for (const std::string& id : own_ids()) {
-    made += fresh.send("fresh", with(&SendOptions::id, id)).created ? 1 : 0;
+    made += fresh.send("fresh", with(&SendOptions::id, id)).created() ? 1 : 0;
   }
   CHECK(made < kMessages);  // those that were sent before
   CHECK(made > 0);

@@ -51,8 +51,8 @@ TEST_CASE(
     Victim victim;
     victim.set_statistics(value);
     redis().cmd({"HSET", victim.keys.stats, "not ours", "1"});
-    CHECK(victim.producer.send("ack").created);
-    CHECK(victim.producer.send("nack").created);
+    CHECK(victim.producer.send("ack").created());
+    CHECK(victim.producer.send("nack").created());
     ConsumerOptions options = test::quick(2);
     options.backoff = Backoff::fixed(10ms);
     Ledger ledger;
@@ -72,7 +72,7 @@ TEST_CASE(
     CHECK_FALSE(report.clean());
     CHECK(report.counts.at(Problem::invalid_total) >= 2);
     CHECK(victim.admin.check(repairing()).clean());
-    CHECK(victim.producer.send("more").created);
+    CHECK(victim.producer.send("more").created());
     CHECK(victim.inspector.counts().totals.sent >= 1);
   }
 }
@@ -116,7 +116,7 @@ TEST_CASE("hostile contents: a score that is no time is shown as the nearest tim
     CHECK(victim.admin.check(repairing()).counts.count(Problem::invalid_time) == 0);
     CHECK(victim.inspector.find(id)->at == found->at);
     RescheduleOptions now;
-    CHECK(victim.producer.reschedule(id, now) == Moved::moved);
+    CHECK(victim.producer.reschedule(id, now) == Outcome::done);
   }
 }
 

@@ -62,13 +62,13 @@ TEST_CASE("late nack: changes nothing") {
 TEST_CASE("late ack: is stale after the message was rescheduled, redriven, or cancelled and sent again") {
   {
     Late late(3);
-    REQUIRE(late.queue.producer.reschedule(late.id, with(&RescheduleOptions::delay, 1h)) == Moved::moved);
+    REQUIRE(late.queue.producer.reschedule(late.id, with(&RescheduleOptions::delay, 1h)) == Outcome::done);
     CHECK(late.end().stale == 1);
     CHECK(late.queue.state(late.id) == State::pending);
   }
   {
     Late late(0);
-    REQUIRE(late.queue.admin.redrive({late.id}).front() == Redriven::redriven);
+    REQUIRE(late.queue.admin.redrive({late.id}).front() == Outcome::done);
     late.gate.open();
     CHECK(eventually([&] { return late.consumer->stats().stale == 1; }, kPatience));
     CHECK(late.queue.state(late.id) == State::ready);
@@ -76,7 +76,7 @@ TEST_CASE("late ack: is stale after the message was rescheduled, redriven, or ca
   {
     Late late(3);
     REQUIRE(late.queue.producer.cancel(late.id) == State::retry);
-    REQUIRE(late.queue.producer.send("sent again", named(late.id, 1h)).created);
+    REQUIRE(late.queue.producer.send("sent again", named(late.id, 1h)).created());
     CHECK(late.end().stale == 1);
     CHECK(late.queue.inspector.find(late.id)->payload == "sent again");
   }
@@ -85,7 +85,7 @@ TEST_CASE("late ack: is stale after the message was rescheduled, redriven, or ca
 TEST_CASE("lists are hints: a message that is cancelled and sent again many times is delivered once") {
   Queue queue;
   for (int life = 0; life < 20; ++life) {
-    REQUIRE(queue.producer.send("life " + std::to_string(life), named(kId)).created);
+    REQUIRE(queue.producer.send("life " + std::to_string(life), named(kId)).created());
     if (life < 19) REQUIRE(queue.producer.cancel(kId) == State::ready);
   }
   CHECK(queue.inspector.counts().ready == 20);
@@ -99,7 +99,7 @@ TEST_CASE("lists are hints: a message that is cancelled and sent again many time
 TEST_CASE("lists are hints: a message rescheduled out of ready is not delivered before its new time") {
   Queue queue;
   const std::string id = queue.send("x");
-  REQUIRE(queue.producer.reschedule(id, with(&RescheduleOptions::delay, 1h)) == Moved::moved);
+  REQUIRE(queue.producer.reschedule(id, with(&RescheduleOptions::delay, 1h)) == Outcome::done);
   queue.send("after it in the list");
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
@@ -119,7 +119,7 @@ TEST_CASE("redrive: a dead letter gets new retries, and is dead again after them
   const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack("no"); }));
   consumer->start();
   REQUIRE(eventually([&] { return queue.state(id) == State::dead; }, kPatience));
-  REQUIRE(queue.admin.redrive({id}, {2}).front() == Redriven::redriven);
+  REQUIRE(queue.admin.redrive({id}, {2}).front() == Outcome::done);
   CHECK(eventually([&] { return ledger.size() == 4 && queue.state(id) == State::dead; }, kPatience));
   CHECK(ledger.attempts("x") == std::vector<int>{1, 1, 2, 3});
 }
@@ -130,7 +130,7 @@ TEST_CASE("send: an id can be sent again after its ack") {
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
   for (std::size_t life = 1; life <= 3; ++life) {
-    CHECK(queue.producer.send("x", named(kId)).created);
+    CHECK(queue.producer.send("x", named(kId)).created());
     CHECK(eventually([&] { return queue.empty(); }, kPatience));
     CHECK(ledger.size() == life);
   }
@@ -166,12 +166,12 @@ TEST_CASE("idle consumers: messages that become due now are handled long before 
   const std::string bad = queue.send("bad");
   CHECK(handled(2));
   REQUIRE(eventually([&] { return queue.state(bad) == State::dead; }, kPatience));
-  CHECK(queue.admin.redrive({bad}).front() == Redriven::redriven);
+  CHECK(queue.admin.redrive({bad}).front() == Outcome::done);
   CHECK(handled(3));
-  CHECK(queue.admin.release({kId}).front() == Released::released);
+  CHECK(queue.admin.release({kId}).front() == Outcome::done);
   CHECK(handled(4));
   queue.producer.send("later", named(kId, 1h));
-  CHECK(queue.producer.reschedule(kId, {}) == Moved::moved);
+  CHECK(queue.producer.reschedule(kId, {}) == Outcome::done);
   CHECK(handled(5));
   queue.admin.pause();
   queue.send("paused");
@@ -220,7 +220,7 @@ TEST_CASE("KeyOptions: remove_from_lists removes cancelled and rescheduled ids f
   Producer producer({queue.url, options}, queue.name);
   const std::vector<Sent> sent = producer.send_batch(std::vector<std::string>(3, "x"));
   CHECK(producer.cancel(sent[0].id) == State::ready);
-  CHECK(producer.reschedule(sent[1].id, with(&RescheduleOptions::delay, 1h)) == Moved::moved);
+  CHECK(producer.reschedule(sent[1].id, with(&RescheduleOptions::delay, 1h)) == Outcome::done);
   CHECK(redis().cmd({"LRANGE", queue.base + ":ready", "0", "-1"}) == std::vector<std::string>{sent[2].id});
 }
 

@@ -3,9 +3,8 @@
 namespace dqctl {
 namespace {
 
-using delayqueue::Moved;
+using delayqueue::Outcome;
 using delayqueue::QueueAdmin;
-using delayqueue::Released;
 using delayqueue::State;
 
 IdOutcome no_such_message() { return {"unknown", Grade::unknown}; }
@@ -25,19 +24,19 @@ IdOutcomes reschedule_ids(QueueAdmin& admin, const Ids& ids, const When& when) {
   delayqueue::RescheduleOptions options;
   options.delay = when.delay;
   options.at = when.at;
-  return outcomes_of(admin.reschedule(ids, options), [](Moved moved) {
-    return moved == Moved::moved     ? IdOutcome{"moved", Grade::good}
-           : moved == Moved::refused ? IdOutcome{"refused: held, or dead", Grade::refused}
-                                     : no_such_message();
+  return outcomes_of(admin.reschedule(ids, options), [](Outcome outcome) {
+    if (outcome == Outcome::done) return IdOutcome{"moved", Grade::good};
+    const bool refused = outcome == Outcome::held || outcome == Outcome::wrong_state;
+    return refused ? IdOutcome{"refused: held, or dead", Grade::refused} : no_such_message();
   });
 }
 
 IdOutcomes release_ids(QueueAdmin& admin, delayqueue::Inspector& inspector, const Ids& ids,
                        delayqueue::HeldMessages held) {
   constexpr const char* kHeld = "held: a consumer has it; dqctl release --force takes it away";
-  IdOutcomes outcomes = outcomes_of(admin.release(ids, held), [](Released released) {
-    if (released == Released::released) return IdOutcome{"released", Grade::good};
-    return released == Released::held ? IdOutcome{kHeld, Grade::refused} : no_such_message();
+  IdOutcomes outcomes = outcomes_of(admin.release(ids, held), [](Outcome outcome) {
+    if (outcome == Outcome::done) return IdOutcome{"released", Grade::good};
+    return outcome == Outcome::held ? IdOutcome{kHeld, Grade::refused} : no_such_message();
   });
   for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
     if (outcomes[i].grade != Grade::unknown) continue;

@@ -115,11 +115,11 @@ bool Pages::arrive_too_fast() {
   return unfinished_;
 }
 
-void Pages::add_removed(const delayqueue::Removed& removed) {
-  place_.removed += removed.messages;
+void Pages::add_purged(const delayqueue::Purged& purged) {
+  place_.removed += purged.messages;
   delayqueue::MessagePage page;
   page.next = place_.cursor;
-  place_.cursor = page.next_after(removed.places);
+  place_.cursor = page.next_after(purged.places);
 }
 
 std::optional<PagesPlace> Pages::place() {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <delayqueue/inspector.h>
-#include <delayqueue/outcomes.h>
+#include <delayqueue/queue_admin_options.h>
 
 #include <cstdint>
 #include <optional>
@@ -58,7 +58,7 @@ class Pages {
   bool next(std::vector<delayqueue::MessageInfo>& into);
 
   // Call it after messages of the last page were removed by purge().
-  void add_removed(const delayqueue::Removed& removed);
+  void add_purged(const delayqueue::Purged& purged);
 
   // Behind the last page. Unset: that was all. May send a request.
   std::optional<PagesPlace> place();

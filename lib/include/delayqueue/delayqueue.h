@@ -19,7 +19,6 @@
 #include <delayqueue/message.h>
 #include <delayqueue/message_page.h>
 #include <delayqueue/metrics.h>
-#include <delayqueue/outcomes.h>
 #include <delayqueue/partitions.h>
 #include <delayqueue/private_server.h>
 #include <delayqueue/producer.h>

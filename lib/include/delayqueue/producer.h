@@ -61,9 +61,9 @@ class DELAYQUEUE_EXPORT Producer {
   Producer& operator=(Producer&&) noexcept;
 
   // Stores the message: its payload, any bytes but at most ProducerOptions::max_payload of them, and its headers. If
-  // Sent::created is true on return, Redis has stored the whole message: it is delivered at least once, not before its
-  // due time. Without SendOptions::id it is always true. With the id of a message that is in the queue nothing is
-  // stored: see Sent.
+  // the result is SendResult::created, Redis has stored the whole message: it is delivered at least once, not before
+  // its due time. Without SendOptions::id it always is. With the id of a message that is in the queue nothing is stored:
+  // see SendResult.
   //
   // Throws std::invalid_argument, SetupError (an embedded server cannot be started, or the system provides no random
   // bytes for an id), ReplyError (nothing was stored), or ConnectionError (unknown whether it was stored: send again
@@ -115,11 +115,12 @@ class DELAYQUEUE_EXPORT Producer {
   State cancel(const char* const (&ids)[kLength]) = delete;
 
   // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
-  // retries stay as they are. The end of its TTL moves by as much as the due time. Throws as send(). After a
-  // ConnectionError it may be repeated; a repeated `delay` counts from the new call.
-  [[nodiscard]] Moved reschedule(std::string_view id, const RescheduleOptions& when);
+  // retries stay as they are. The end of its TTL moves by as much as the due time. Returns done, held, wrong_state (a
+  // dead letter: see QueueAdmin::redrive) or unknown. Throws as send(). After a ConnectionError it may be repeated; a
+  // repeated `delay` counts from the new call.
+  [[nodiscard]] Outcome reschedule(std::string_view id, const RescheduleOptions& when);
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Moved reschedule(const char* const (&ids)[kLength], const RescheduleOptions&) = delete;
+  Outcome reschedule(const char* const (&ids)[kLength], const RescheduleOptions&) = delete;
 
   // These two need no server. metrics() also has the durations of sends, for a monitoring system: see metrics.h.
   ProducerStats stats() const;

@@ -10,7 +10,6 @@
 #include <delayqueue/export.h>
 #include <delayqueue/inspector.h>
 #include <delayqueue/integrity.h>
-#include <delayqueue/outcomes.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/queue_admin_options.h>
 #include <delayqueue/send_options.h>
@@ -40,21 +39,22 @@ class DELAYQUEUE_EXPORT QueueAdmin {
 
   // Like Producer::cancel and Producer::reschedule.
   [[nodiscard]] std::vector<State> cancel(const internal::Ids& ids);
-  [[nodiscard]] std::vector<Moved> reschedule(const internal::Ids& ids, const RescheduleOptions& when);
+  [[nodiscard]] std::vector<Outcome> reschedule(const internal::Ids& ids, const RescheduleOptions& when);
 
   // Makes dead letters ready at once, like new messages: their number of deliveries and their reason are deleted.
-  [[nodiscard]] std::vector<Redriven> redrive(const internal::Ids& ids, const RedriveOptions& options = {});
+  // Outcomes: done, no_payload, unknown (not a dead letter).
+  [[nodiscard]] std::vector<Outcome> redrive(const internal::Ids& ids, const RedriveOptions& options = {});
 
   // Makes messages ready that are pending or in a backoff, before all other ready messages: the first id is delivered
   // first. With HeldMessages::force also messages that a consumer holds. If that consumer is alive, such a message is
-  // handled twice.
-  [[nodiscard]] std::vector<Released> release(const internal::Ids& ids, HeldMessages held = HeldMessages::skip);
+  // handled twice. Outcomes: done, held, unknown (in ready or retry already, a dead letter, or no such message).
+  [[nodiscard]] std::vector<Outcome> release(const internal::Ids& ids, HeldMessages held = HeldMessages::skip);
 
   // Makes messages dead letters, with the reason. With HeldMessages::force also messages that a consumer holds: their
   // handlers continue, and Message::lease_lost() becomes true at the next renewal (within a third of a lease). If such
   // a handler returns ack nevertheless, the work was done: the message is deleted, and is no dead letter any more. Any
-  // other verdict is stale.
-  [[nodiscard]] std::vector<Buried> bury(const internal::Ids& ids, const BuryOptions& options = {});
+  // other verdict is stale. Outcomes: done, already (with its old reason), held, unknown.
+  [[nodiscard]] std::vector<Outcome> bury(const internal::Ids& ids, const BuryOptions& options = {});
 
   // Extends a backoff, or a lease of a Go worker, by `by`, at least 1 ms (counted from now if its end has passed). The
   // end of a TTL moves by as much.
@@ -62,9 +62,9 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // With HeldMessages::force also a lease of a consumer of this library. If that consumer is alive, it loses the lease,
   // because it identifies a lease by its end time: Message::lease_lost() becomes true at the next renewal, the verdict
   // is stale, and the message is delivered again after the new end. Use force to delay the messages of a dead or broken
-  // process, for example until an operator has examined them.
-  [[nodiscard]] std::vector<Extended> extend(const internal::Ids& ids, milliseconds by,
-                                             HeldMessages held = HeldMessages::skip);
+  // process, for example until an operator has examined them. Outcomes: done, held, unknown (not in unack, or cancelled).
+  [[nodiscard]] std::vector<Outcome> extend(const internal::Ids& ids, milliseconds by,
+                                            HeldMessages held = HeldMessages::skip);
 
   // Deletes messages of a state (pending, ready, retry or dead), in bounded steps, partition by partition. Returns
   // their number. Throws before it deletes any if a partition cannot be read.
@@ -73,14 +73,14 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // Deletes those of the given messages that are still in the state (pending, ready, retry or dead). Of several callers
   // at the same time one deletes a message. In ready and retry it also removes ids at the front of the list whose
   // messages are gone.
-  Removed purge(State state, const internal::Ids& ids);
+  Purged purge(State state, const internal::Ids& ids);
 
   // Stores messages that find() or list() returned with whole payloads, in this queue or another one.
   //   - A dead letter is one again, with its time. A message that was pending or in a backoff is pending until its
   //     time. All others are ready.
   //   - Retries, number of deliveries, reason and headers are those of the message. Headers that could not be read
   //     (MessageInfo::headers_damaged) are left out. MessageInfo::ttl counts from this call.
-  //   - A message that exists is not changed (`created` is false), except with RestoreOptions::replace. So a call may
+  //   - A message that exists is not changed, except with RestoreOptions::replace. So a call may
   //     be repeated, also after an error.
   //   - A message goes to the partition that its id was made for. If the queue never had the one in
   //     MessageInfo::partition, consumers serve it from now on (Layout::top).

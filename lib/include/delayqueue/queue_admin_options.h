@@ -1,4 +1,4 @@
-// The options of the calls of a QueueAdmin.
+// The options of the calls of a QueueAdmin, and results of purge() and forget().
 #pragma once
 
 #include <delayqueue/export.h>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace delayqueue {
 
@@ -42,6 +43,23 @@ struct PurgeOptions {
   // Unset: all messages. Must be unset for ready and retry, whose messages have no such time.
   std::optional<milliseconds> older_than{};
   std::uint64_t limit = 0;  // most messages to remove; 0: all that existed when the call began
+};
+
+// The result of a purge() of given ids.
+struct Purged {
+  std::uint64_t messages = 0;  // messages deleted
+  std::uint64_t places = 0;    // places freed in the state: see MessagePage::next_after
+  std::vector<bool> purged{};  // for each id, in their order: whether this call deleted the message
+};
+
+// The reasons why forget() left a queue as it is. ready and retry are upper bounds.
+struct Remains {
+  std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
+  std::uint64_t retries = 0;  // retries recorded for messages that are in no state: see check()
+  bool wrong_type = false;    // a key of the queue has another type: see check()
+  bool served = false;        // a consumer of this library waits for messages
+
+  bool none() const { return pending + ready + unack + retry + dead + retries == 0 && !wrong_type && !served; }
 };
 
 }  // namespace delayqueue

@@ -17,7 +17,7 @@ struct SendOptions {
   std::optional<std::chrono::system_clock::time_point> at{};
   std::optional<int> retries{};       // deliveries after the first; see ProducerOptions::retries, the default
   std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
-  // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. In a queue with partitions
+  // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See SendResult. In a queue with partitions
   // messages with ids of version 4 are in partition 0: they have the throughput of one master. See docs/protocol.md.
   std::string id{};
   Headers headers{};  // names must not begin with "dq-" or "DQ-"; workers of the Go library ignore headers

@@ -1,5 +1,5 @@
-// Values that several classes share: the state of a message, the results of sends and reschedules, and what is stored
-// about a message. Counts in results are std::uint64_t; numbers of deliveries and retries of one message are int.
+// Values that several classes share: the state of a message, the results of sends and of changes by id, and what is
+// stored about a message. Counts in results are std::uint64_t; deliveries and retries of one message are int.
 #pragma once
 
 #include <delayqueue/export.h>
@@ -27,25 +27,35 @@ enum class State {
 // The name of the state: "pending", "ready" ...
 DELAYQUEUE_EXPORT const char* to_string(State state);
 
+// What a send, or QueueAdmin::restore(), has done.
+enum class SendResult {
+  created,  // the message is stored
+  existed,  // nothing was stored: a message with this id exists
+  // Nothing was stored: the message with this id was cancelled while a consumer holds it. Send again after that
+  // delivery has ended, or with another id.
+  cancelled,
+  replaced,  // only with RestoreOptions::replace: the message existed, and is the given one now
+  held,      // only with RestoreOptions::replace: it was not replaced, because a consumer holds it
+};
+DELAYQUEUE_EXPORT const char* to_string(SendResult result);
+
 // The result of one send.
 struct Sent {
   std::string id{};
-  bool created = false;  // false: nothing was stored, because a message with this id exists, or see `cancelled`
-  // True: nothing was stored, because the message with this id was cancelled while a consumer holds it. Send again
-  // after that delivery has ended, or with another id.
-  bool cancelled = false;
-  // Of QueueAdmin::restore() with RestoreOptions::replace.
-  bool replaced = false;  // the message existed, and is the given one now
-  bool held = false;      // it was not replaced, because a consumer holds it
+  SendResult result = SendResult::existed;
+  bool created() const { return result == SendResult::created; }
 };
 
-// The result of a reschedule.
-enum class Moved {
-  moved,    // the message has the new due time: it is pending, or ready if the time has come
-  refused,  // a consumer holds the message, or it is a dead letter (see QueueAdmin::redrive)
-  unknown,  // no such message
+// The result of a change of one message by its id. Each call says which of them it returns.
+enum class Outcome {
+  done,         // changed as the call says
+  already,      // it was so before
+  held,         // a consumer holds it: unchanged
+  wrong_state,  // it is in a state that the call does not change
+  no_payload,   // its payload is missing, so it cannot be delivered: it was removed
+  unknown,      // no such message
 };
-DELAYQUEUE_EXPORT const char* to_string(Moved moved);
+DELAYQUEUE_EXPORT const char* to_string(Outcome outcome);
 
 // What is stored about one message: see Inspector::find and Inspector::list.
 struct MessageInfo {

@@ -9,9 +9,8 @@
 namespace dqctl {
 namespace {
 
-using delayqueue::Buried;
-using delayqueue::Extended;
 using delayqueue::HeldMessages;
+using delayqueue::Outcome;
 
 struct ByIdArgs {
   std::string queue{};
@@ -44,20 +43,19 @@ IdOutcomes bury(Context& context, const std::vector<std::string>& ids, const ByI
   delayqueue::BuryOptions options;
   options.reason = args.why;
   options.held = held_option(args);
-  return outcomes_of(context.admin(args.queue).bury(ids, options), [](Buried buried) {
-    return buried == Buried::buried    ? IdOutcome{"buried", Grade::good}
-           : buried == Buried::already ? IdOutcome{"was dead already", Grade::already}
-           : buried == Buried::held    ? IdOutcome{"held: a consumer has it; --force takes it away", Grade::refused}
-                                       : IdOutcome{"unknown", Grade::unknown};
+  return outcomes_of(context.admin(args.queue).bury(ids, options), [](Outcome outcome) {
+    return outcome == Outcome::done      ? IdOutcome{"buried", Grade::good}
+           : outcome == Outcome::already ? IdOutcome{"was dead already", Grade::already}
+           : outcome == Outcome::held    ? IdOutcome{"held: a consumer has it; --force takes it away", Grade::refused}
+                                         : IdOutcome{"unknown", Grade::unknown};
   });
 }
 
 IdOutcomes extend(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
-  return outcomes_of(context.admin(args.queue).extend(ids, *args.span, held_option(args)), [](Extended extended) {
-    return extended == Extended::extended ? IdOutcome{"extended", Grade::good}
-           : extended == Extended::held
-               ? IdOutcome{"held: its consumer renews it; --force takes it away", Grade::refused}
-               : IdOutcome{"neither held nor backing off", Grade::unknown};
+  return outcomes_of(context.admin(args.queue).extend(ids, *args.span, held_option(args)), [](Outcome outcome) {
+    return outcome == Outcome::done   ? IdOutcome{"extended", Grade::good}
+           : outcome == Outcome::held ? IdOutcome{"held: its consumer renews it; --force takes it away", Grade::refused}
+                                      : IdOutcome{"neither held nor backing off", Grade::unknown};
   });
 }
 

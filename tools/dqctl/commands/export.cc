@@ -16,6 +16,7 @@ namespace {
 
 using delayqueue::Counts;
 using delayqueue::MessageInfo;
+using delayqueue::SendResult;
 using delayqueue::Sent;
 using delayqueue::State;
 
@@ -195,15 +196,17 @@ class Import {
     std::vector<const MessageInfo*> existed;
     for (std::size_t i = 0; i < sent.size(); ++i) {
       const MessageInfo& message = messages[first + i];
-      if (sent[i].cancelled || sent[i].held) {
-        ++(sent[i].held ? held_ : cancelled_);
+      const SendResult result = sent[i].result;
+      if (result == SendResult::cancelled || result == SendResult::held) {
+        ++(result == SendResult::held ? held_ : cancelled_);
         fail(numbers_[first + i],
-             sent[i].held ? sent[i].id + " is in flight, and was not replaced; try again when its delivery is over"
-                          : held_text("import", sent[i].id));
+             result == SendResult::held
+                 ? sent[i].id + " is in flight, and was not replaced; try again when its delivery is over"
+                 : held_text("import", sent[i].id));
         continue;
       }
-      ++(sent[i].created ? created_ : sent[i].replaced ? replaced_ : existed_);
-      if (!sent[i].created && !sent[i].replaced) existed.push_back(&message);
+      ++(result == SendResult::created ? created_ : result == SendResult::replaced ? replaced_ : existed_);
+      if (result == SendResult::existed) existed.push_back(&message);
       count(message);
       ++done;
     }

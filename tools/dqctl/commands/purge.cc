@@ -104,11 +104,11 @@ class PurgePages {
     std::vector<std::string> ids;
     for (std::size_t i = begin; i < some.size() && ids.size() < kRoundTrip; ++i) ids.push_back(some[i].id);
     unanswered_ = ids.size();
-    const delayqueue::Removed removed = admin_.purge(state_, ids);
+    const delayqueue::Purged purged = admin_.purge(state_, ids);
     unanswered_ = 0;
-    pages_.add_removed(removed);
-    kept_ += ids.size() - removed.messages;
-    return removed.messages;
+    pages_.add_purged(purged);
+    kept_ += ids.size() - purged.messages;
+    return purged.messages;
   }
 
   Output& out_;

@@ -17,8 +17,8 @@ namespace {
 using delayqueue::Counts;
 using delayqueue::Inspector;
 using delayqueue::MessageInfo;
+using delayqueue::Outcome;
 using delayqueue::QueueAdmin;
-using delayqueue::Redriven;
 using delayqueue::State;
 using Clock = std::chrono::steady_clock;
 
@@ -95,10 +95,10 @@ class Redrive {
     delayqueue::RedriveOptions options;
     options.retries = retries_;
     std::vector<RedriveOutcome> outcomes;
-    for (const Redriven outcome : from_admin_.redrive(ids, options)) {
-      outcomes.push_back(outcome == Redriven::redriven  ? RedriveOutcome::redriven
-                         : outcome == Redriven::no_body ? RedriveOutcome::no_body
-                                                        : RedriveOutcome::unknown);
+    for (const Outcome outcome : from_admin_.redrive(ids, options)) {
+      outcomes.push_back(outcome == Outcome::done         ? RedriveOutcome::redriven
+                         : outcome == Outcome::no_payload ? RedriveOutcome::no_body
+                                                          : RedriveOutcome::unknown);
     }
     return outcomes;
   }
@@ -128,11 +128,11 @@ class Redrive {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (is_dead(i) && (!found[i]->size || copies[ids[i]].there)) gone.push_back(ids[i]);
     }
-    const delayqueue::Removed removed = from_admin_.purge(State::dead, gone);
+    const delayqueue::Purged purged = from_admin_.purge(State::dead, gone);
     std::vector<RedriveOutcome> outcomes;
     for (std::size_t i = 0, next = 0; i < ids.size(); ++i) {
       const bool requested = next < gone.size() && gone[next] == ids[i];
-      const bool done = requested && removed.removed[next];
+      const bool done = requested && purged.purged[next];
       if (requested) ++next;
       outcomes.push_back(!is_dead(i)              ? RedriveOutcome::unknown
                          : !requested             ? RedriveOutcome::exists
@@ -153,13 +153,13 @@ class Redrive {
     for (std::size_t i = 0; i < sent.size(); ++i) {
       delayqueue::Sent one = sent[i];
       std::optional<MessageInfo> there;
-      for (int tries = 0; tries < 3 && !one.created && !there; ++tries) {
+      for (int tries = 0; tries < 3 && !one.created() && !there; ++tries) {
         there = to_->find(one.id);
         if (!there) one = to_admin_->restore({batch[i]}).front();
       }
-      const bool ours = there && there->state != State::dead && !one.cancelled && there->payload == batch[i].payload &&
-                        there->headers == batch[i].headers;
-      copies[one.id] = {one.created || ours, one.created};
+      const bool ours = there && there->state != State::dead && one.result != delayqueue::SendResult::cancelled &&
+                        there->payload == batch[i].payload && there->headers == batch[i].headers;
+      copies[one.id] = {one.created() || ours, one.created()};
     }
   }
 

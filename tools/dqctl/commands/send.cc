@@ -102,6 +102,8 @@ auto send_with_retries(const Context& context, std::vector<OutgoingMessage> mess
   }
 }
 
+bool is_cancelled(const Sent& sent) { return sent.result == delayqueue::SendResult::cancelled; }
+
 Exit send_one(Context& context, const SendArgs& args) {
   Output& out = context.out();
   OutgoingMessage message;
@@ -113,17 +115,20 @@ Exit send_one(Context& context, const SendArgs& args) {
                     }).front();
   if (!out.is_table()) {
     Object object;
-    object.add("queue", args.queue).add("id", sent.id).add("created", sent.created).add("cancelled", sent.cancelled);
-    if (sent.cancelled) object.add("error", held_text("send", sent.id));
+    object.add("queue", args.queue)
+        .add("id", sent.id)
+        .add("created", sent.created())
+        .add("cancelled", is_cancelled(sent));
+    if (is_cancelled(sent)) object.add("error", held_text("send", sent.id));
     out.object(object);
-  } else if (!sent.cancelled) {
+  } else if (!is_cancelled(sent)) {
     out.line(sent.id);
   }
-  if (sent.cancelled) {
+  if (is_cancelled(sent)) {
     out.stderr_line(held_text("send", sent.id));
     return Exit::failed;
   }
-  if (!sent.created) out.stderr_line("a message with this id is alive already; it was left as it is");
+  if (!sent.created()) out.stderr_line("a message with this id is alive already; it was left as it is");
   return Exit::done;
 }
 
@@ -198,15 +203,15 @@ class Stream {
   }
 
   void record(std::uint64_t line, const Sent& sent) {
-    if (sent.cancelled) {
+    if (is_cancelled(sent)) {
       ++cancelled_;
       fail(held_text("send", sent.id), line);
-    } else if (!sent.created) {
+    } else if (!sent.created()) {
       ++existed_;
     }
     if (out_.format() != Format::ndjson) return;
     Object object;
-    object.add("line", line).add("id", sent.id).add("created", sent.created).add("cancelled", sent.cancelled);
+    object.add("line", line).add("id", sent.id).add("created", sent.created()).add("cancelled", is_cancelled(sent));
     out_.object(object);
   }
 

@@ -21,8 +21,8 @@ namespace {
 
 using delayqueue::Counts;
 using delayqueue::MessageInfo;
+using delayqueue::Outcome;
 using delayqueue::QueueAdmin;
-using delayqueue::Redriven;
 using delayqueue::State;
 using Clock = std::chrono::steady_clock;
 
@@ -115,10 +115,10 @@ IdOutcome expected(Action action, const std::optional<MessageInfo>& message) {
 IdOutcome redrive_one(QueueAdmin& admin, const std::string& id, int retries) {
   delayqueue::RedriveOptions options;
   options.retries = retries;
-  const Redriven outcome = admin.redrive({id}, options).front();
-  return outcome == Redriven::redriven  ? IdOutcome{"redriven", Grade::good}
-         : outcome == Redriven::no_body ? IdOutcome{"its body is gone: removed", Grade::refused}
-                                        : IdOutcome{"not among the dead", Grade::unknown};
+  const Outcome outcome = admin.redrive({id}, options).front();
+  return outcome == Outcome::done         ? IdOutcome{"redriven", Grade::good}
+         : outcome == Outcome::no_payload ? IdOutcome{"its body is gone: removed", Grade::refused}
+                                          : IdOutcome{"not among the dead", Grade::unknown};
 }
 
 const char* name_of(Grade grade) {
@@ -371,8 +371,8 @@ void Changes::redrive(const ChangeRequest& request, const std::string& queue, co
   options.retries = request.retries;
   Pages pages(*inspector, State::dead, filter_of(request), counts, Pages::Payload::none, Pages::Use::remove, kBulkPage);
   change_pages(pages, request, result, [&](const Ids& ids) {
-    const std::vector<Redriven> outcomes = admin->redrive(ids, options);
-    return static_cast<std::uint64_t>(std::count(outcomes.begin(), outcomes.end(), Redriven::redriven));
+    const std::vector<Outcome> outcomes = admin->redrive(ids, options);
+    return static_cast<std::uint64_t>(std::count(outcomes.begin(), outcomes.end(), Outcome::done));
   });
 }
 
@@ -383,9 +383,9 @@ void Changes::purge(const ChangeRequest& request, const std::string& queue, cons
   Pages pages(*inspector, request.state, filter_of(request), counts, Pages::Payload::none, Pages::Use::remove,
               kBulkPage);
   change_pages(pages, request, result, [&](const Ids& ids) {
-    const delayqueue::Removed removed = admin->purge(request.state, ids);
-    pages.add_removed(removed);
-    return removed.messages;
+    const delayqueue::Purged purged = admin->purge(request.state, ids);
+    pages.add_purged(purged);
+    return purged.messages;
   });
 }
 

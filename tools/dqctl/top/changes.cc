@@ -8,11 +8,9 @@
 namespace dqctl {
 namespace {
 
-using delayqueue::Buried;
 using delayqueue::MessageInfo;
+using delayqueue::Outcome;
 using delayqueue::QueueAdmin;
-using delayqueue::Redriven;
-using delayqueue::Released;
 using delayqueue::State;
 using ChangeKind = TopChange::Kind;
 
@@ -62,27 +60,27 @@ ChangeResult pause_queue(QueueAdmin& admin) {
 }
 
 ChangeResult redrive_one(QueueAdmin& admin, const std::string& id) {
-  const Redriven redriven = admin.redrive({id}).front();
-  return redriven == Redriven::redriven  ? ChangeResult{true, " is ready again"}
-         : redriven == Redriven::no_body ? ChangeResult{true, " had lost its body: removed"}
-                                         : ChangeResult{false, " is no dead letter any more"};
+  const Outcome outcome = admin.redrive({id}).front();
+  return outcome == Outcome::done         ? ChangeResult{true, " is ready again"}
+         : outcome == Outcome::no_payload ? ChangeResult{true, " had lost its body: removed"}
+                                          : ChangeResult{false, " is no dead letter any more"};
 }
 
 ChangeResult release_one(QueueAdmin& admin, const std::string& id) {
-  const Released released = admin.release({id}).front();
-  return released == Released::released ? ChangeResult{true, " is ready"}
-         : released == Released::held   ? ChangeResult{false, " is not released: a consumer holds it"}
-                                        : ChangeResult{false, " is not released: it does not wait any more"};
+  const Outcome outcome = admin.release({id}).front();
+  return outcome == Outcome::done   ? ChangeResult{true, " is ready"}
+         : outcome == Outcome::held ? ChangeResult{false, " is not released: a consumer holds it"}
+                                    : ChangeResult{false, " is not released: it does not wait any more"};
 }
 
 ChangeResult bury_one(QueueAdmin& admin, const std::string& id) {
   delayqueue::BuryOptions options;
   options.reason = "buried with dqctl top";
-  const Buried buried = admin.bury({id}, options).front();
-  return buried == Buried::buried    ? ChangeResult{true, " is a dead letter"}
-         : buried == Buried::already ? ChangeResult{false, " was a dead letter already"}
-         : buried == Buried::held    ? ChangeResult{false, " is not buried: a consumer holds it"}
-                                     : ChangeResult{false, " is not buried: it is gone"};
+  const Outcome outcome = admin.bury({id}, options).front();
+  return outcome == Outcome::done      ? ChangeResult{true, " is a dead letter"}
+         : outcome == Outcome::already ? ChangeResult{false, " was a dead letter already"}
+         : outcome == Outcome::held    ? ChangeResult{false, " is not buried: a consumer holds it"}
+                                       : ChangeResult{false, " is not buried: it is gone"};
 }
 
 ChangeResult result_of(QueueAdmin& admin, const TopChange& change) {
@@ -164,8 +162,8 @@ bool RedriveRun::step() {
     complete_ = !pages_.next(some);
     if (complete_) return false;
     for (MessageInfo& message : some) ids.push_back(std::move(message.id));
-    for (const Redriven redriven : admin_.redrive(ids)) {
-      if (redriven == Redriven::redriven) ++done_;
+    for (const Outcome outcome : admin_.redrive(ids)) {
+      if (outcome == Outcome::done) ++done_;
     }
     return true;
   } catch (const delayqueue::ConnectionError& error) {

@@ -65,7 +65,7 @@ std::string reason_of(const CommandResult& result, milliseconds timeout) {
   return how_it_ended(result, timeout) + ": " + last_line;
 }
 
-Object object_of(const Message& message, const CommandResult& result, const Outcome& outcome) {
+Object object_of(const Message& message, const CommandResult& result, const WorkOutcome& outcome) {
   static constexpr const char* kKinds[] = {"ack", "nack", "reject", "snooze"};
   static constexpr const char* kCauses[] = {nullptr, "timeout", "lost", "stop"};
   const char* cause = kCauses[static_cast<std::size_t>(result.cause)];
@@ -81,7 +81,7 @@ Object object_of(const Message& message, const CommandResult& result, const Outc
 
 }  // namespace
 
-Outcome outcome_of(const CommandResult& result, milliseconds timeout, milliseconds later) {
+WorkOutcome outcome_of(const CommandResult& result, milliseconds timeout, milliseconds later) {
   // A terminated command may exit with 0, but its work is not done.
   if (result.cause == TerminationCause::stop) return {"put back", delayqueue::snooze(milliseconds(0))};
   const std::string reason = reason_of(result, timeout);
@@ -103,7 +103,7 @@ CommandRunner::CommandRunner(const WorkOptions& options, Output& output, const P
 Verdict CommandRunner::handle(const Message& message) {
   if (terminating_ || should_stop_) return delayqueue::snooze(milliseconds(0));
   ++running_;
-  Outcome outcome{"put off", delayqueue::snooze(kShortly)};
+  WorkOutcome outcome{"put off", delayqueue::snooze(kShortly)};
   try {
     const CommandResult result = run(message);
     if (!is_unrunnable(result)) {
@@ -163,7 +163,7 @@ void CommandRunner::forward_output(std::string_view lines, bool errors) {
   }
 }
 
-void CommandRunner::report(const Message& message, const CommandResult& result, const Outcome& outcome) {
+void CommandRunner::report(const Message& message, const CommandResult& result, const WorkOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   put_off_ids_.erase(message.id());
   if (outcome.verdict.kind() != Verdict::Kind::snooze && !message.lease_lost()) unsettled_ids_.insert(message.id());

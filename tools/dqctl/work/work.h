@@ -32,14 +32,14 @@ struct WorkOptions {
 };
 
 // The verdict for a message after its command has ended.
-struct Outcome {
+struct WorkOutcome {
   const char* word = "";  // acked, nacked, rejected, put off
   delayqueue::Verdict verdict;
   std::string reason = verdict.reason();
 };
 
 // Exit code 0 acks, 65 rejects, 75 snoozes. A command that dqctl stopped puts its message back. Anything else nacks.
-Outcome outcome_of(const CommandResult& result, milliseconds timeout, milliseconds later);
+WorkOutcome outcome_of(const CommandResult& result, milliseconds timeout, milliseconds later);
 
 // Runs the commands and reports how they ended. Thread-safe.
 class CommandRunner {
@@ -70,7 +70,7 @@ class CommandRunner {
  private:
   CommandResult run(const delayqueue::Message& message);
   void forward_output(std::string_view lines, bool errors);
-  void report(const delayqueue::Message& message, const CommandResult& result, const Outcome& outcome);
+  void report(const delayqueue::Message& message, const CommandResult& result, const WorkOutcome& outcome);
   bool is_unrunnable(const CommandResult& result);
   void stop_with(std::exception_ptr why);
 
