@@ -384,12 +384,12 @@ MessagePage Inspector::list(State state, const ListOptions& options) {
   return page;
 }
 
-std::optional<MessageInfo> Inspector::find(std::string_view id) {
-  return std::move(find(std::vector<std::string>{std::string(id)}, kLongestPayload).front());
+std::optional<MessageInfo> Inspector::find(const MessageRef& message) {
+  return std::move(find_all(message, kLongestPayload).front());
 }
 
-std::vector<std::optional<MessageInfo>> Inspector::find(const internal::Ids& ids, std::size_t payload) {
-  const std::vector<std::string> all = ids_of(ids);
+std::vector<std::optional<MessageInfo>> Inspector::find_all(const MessageRefs& wanted, std::size_t payload) {
+  const std::vector<std::string> all = ids_of(wanted);
   const std::vector<unsigned> where = impl_->partitions().of_ids(all);
   std::vector<store::Found> places =
       impl_->partitions().by_partition(where, all, [](SharedConnection& connection, const auto& some) {
@@ -412,8 +412,8 @@ std::vector<std::optional<MessageInfo>> Inspector::find(const internal::Ids& ids
   return found;
 }
 
-std::vector<MessageInfo> Inspector::find_everywhere(std::string_view id) {
-  const std::string stored = id_of("id", id);
+std::vector<MessageInfo> Inspector::find_everywhere(const MessageRef& message) {
+  const std::string stored = id_of("id", message.id());
   const auto answers = impl_->partitions().ask_all([&](redis::Pipeline& pipeline, const store::Moves& moves) {
     return store::find(pipeline, moves.keys(), stored);
   });

@@ -237,19 +237,20 @@ QueueAdmin::~QueueAdmin() = default;
 QueueAdmin::QueueAdmin(QueueAdmin&&) noexcept = default;
 QueueAdmin& QueueAdmin::operator=(QueueAdmin&&) noexcept = default;
 
-std::vector<State> QueueAdmin::cancel(const internal::Ids& ids) {
-  const auto answers = impl_->by_id(ids_of(ids), Impl::Wake::none, [](SharedConnection& connection, const auto& some) {
-    return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
-      return connection.moves().cancel(pipeline, one.front());
-    });
-  });
+std::vector<State> QueueAdmin::cancel(const MessageRefs& messages) {
+  const auto answers =
+      impl_->by_id(ids_of(messages), Impl::Wake::none, [](SharedConnection& connection, const auto& some) {
+        return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
+          return connection.moves().cancel(pipeline, one.front());
+        });
+      });
   return meanings(answers, state_of);
 }
 
-std::vector<Outcome> QueueAdmin::reschedule(const internal::Ids& ids, const RescheduleOptions& when) {
+std::vector<Outcome> QueueAdmin::reschedule(const MessageRefs& messages, const RescheduleOptions& when) {
   const store::Due due = due_of(when.delay, when.at);
   const auto answers =
-      impl_->by_id(ids_of(ids), Impl::Wake::others, [&](SharedConnection& connection, const auto& some) {
+      impl_->by_id(ids_of(messages), Impl::Wake::others, [&](SharedConnection& connection, const auto& some) {
         return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
           return connection.moves().reschedule(pipeline, one.front(), due);
         });
@@ -257,40 +258,43 @@ std::vector<Outcome> QueueAdmin::reschedule(const internal::Ids& ids, const Resc
   return meanings(answers, rescheduled_of);
 }
 
-std::vector<Outcome> QueueAdmin::redrive(const internal::Ids& ids, const RedriveOptions& options) {
+std::vector<Outcome> QueueAdmin::redrive(const MessageRefs& messages, const RedriveOptions& options) {
   check_retries(options.retries);
-  const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
-    return outcomes_in_steps(connection, all, store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-      return connection.moves().redrive(pipeline, some, options.retries);
-    });
-  });
+  const auto outcomes =
+      impl_->by_id(ids_of(messages), Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
+        return outcomes_in_steps(connection, all, store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+          return connection.moves().redrive(pipeline, some, options.retries);
+        });
+      });
   return meanings(outcomes, change_outcome);
 }
 
-std::vector<Outcome> QueueAdmin::bury(const internal::Ids& ids, const BuryOptions& options) {
+std::vector<Outcome> QueueAdmin::bury(const MessageRefs& messages, const BuryOptions& options) {
   const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
   const std::size_t step = impl_->home().moves().search_lists() > 0 ? 1 : kSmallBatch;
-  const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
-    return outcomes_in_steps(connection, all, step, [&](redis::Pipeline& pipeline, const auto& some) {
-      return connection.moves().bury(pipeline, some, reason, options.held == HeldMessages::force);
-    });
-  });
+  const auto outcomes =
+      impl_->by_id(ids_of(messages), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
+        return outcomes_in_steps(connection, all, step, [&](redis::Pipeline& pipeline, const auto& some) {
+          return connection.moves().bury(pipeline, some, reason, options.held == HeldMessages::force);
+        });
+      });
   return meanings(outcomes, change_outcome);
 }
 
-std::vector<Outcome> QueueAdmin::extend(const internal::Ids& ids, milliseconds by, HeldMessages held) {
+std::vector<Outcome> QueueAdmin::extend(const MessageRefs& messages, milliseconds by, HeldMessages held) {
   check_at_least("by", by, milliseconds(1));
-  const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
-    return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-      return connection.moves().extend(pipeline, some, by, held == HeldMessages::force);
-    });
-  });
+  const auto outcomes =
+      impl_->by_id(ids_of(messages), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
+        return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+          return connection.moves().extend(pipeline, some, by, held == HeldMessages::force);
+        });
+      });
   return meanings(outcomes, change_outcome);
 }
 
 // The message released last is delivered first, so the ids are sent in reverse order.
-std::vector<Outcome> QueueAdmin::release(const internal::Ids& ids, HeldMessages held) {
-  std::vector<std::string> reversed = ids_of(ids);
+std::vector<Outcome> QueueAdmin::release(const MessageRefs& messages, HeldMessages held) {
+  std::vector<std::string> reversed = ids_of(messages);
   std::reverse(reversed.begin(), reversed.end());
   std::string outcomes = impl_->by_id(reversed, Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
     return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
@@ -350,11 +354,11 @@ std::uint64_t QueueAdmin::purge(State state, const PurgeOptions& options) {
   return purged;
 }
 
-Purged QueueAdmin::purge(State state, const internal::Ids& ids) {
+Purged QueueAdmin::purge_ids(State state, const MessageRefs& messages) {
   check_removable(state);
   Purged purged;
   const std::string outcomes =
-      impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
+      impl_->by_id(ids_of(messages), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
         const std::string& key = key_of(connection.moves().keys(), state);
         const auto steps = in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
           return connection.moves().purge_ids(pipeline, key, some);

@@ -197,11 +197,11 @@ std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messa
   return impl_->send_batch(changed);
 }
 
-State Producer::cancel(std::string_view id) { return impl_->cancel(id_of("id", id)); }
+State Producer::cancel(const MessageRef& message) { return impl_->cancel(id_of("id", message.id())); }
 
-Outcome Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
-  const std::string canonical = id_of("id", id);
-  return impl_->reschedule(canonical, due_of(when.delay, when.at));
+Outcome Producer::reschedule(const MessageRef& message, const RescheduleOptions& when) {
+  const std::string id = id_of("id", message.id());
+  return impl_->reschedule(id, due_of(when.delay, when.at));
 }
 
 ProducerStats Producer::stats() const { return impl_->stats(); }

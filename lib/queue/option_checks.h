@@ -6,6 +6,7 @@
 
 #include <delayqueue/client.h>
 #include <delayqueue/consumer.h>
+#include <delayqueue/message_ref.h>
 #include <delayqueue/producer.h>
 
 #include <cstddef>
@@ -47,6 +48,6 @@ std::string packed_headers(const Headers& headers);
 
 // Validates ids and returns them in canonical form.
 std::string id_of(const char* field, std::string_view id);
-std::vector<std::string> ids_of(const std::vector<std::string>& ids);
+std::vector<std::string> ids_of(const MessageRefs& messages);
 
 }  // namespace delayqueue

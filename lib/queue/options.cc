@@ -152,10 +152,10 @@ std::string id_of(const char* field, std::string_view id) {
   return *canonical;
 }
 
-std::vector<std::string> ids_of(const std::vector<std::string>& ids) {
+std::vector<std::string> ids_of(const MessageRefs& messages) {
   std::vector<std::string> canonical;
-  canonical.reserve(ids.size());
-  for (const std::string& id : ids) canonical.push_back(id_of("id", id));
+  canonical.reserve(messages.size());
+  for (const MessageRef& message : messages) canonical.push_back(id_of("id", message.id()));
   return canonical;
 }
 

@@ -41,9 +41,13 @@ void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& ad
   producer.send_batch({{"a", "b"}});                                                 // refused
   producer.send_batch({{"a", "b"}, {"c", "d"}});                                     // refused
   (void)producer.send_async({"a", "b"});                                             // refused: deleted
-  (void)producer.cancel({"a", "b"});                                                 // refused: deleted
-  (void)producer.reschedule({"a", "b"}, dq::RescheduleOptions());                    // refused: deleted
-  (void)inspector.find_everywhere({"a", "b"});                                       // refused: deleted
+  (void)producer.cancel({"a", "b"});                                                 // refused
+  (void)producer.cancel({{"a", "b"}});                                               // refused
+  (void)producer.cancel(nullptr);                                                    // refused: deleted
+  (void)admin.cancel(nullptr);                                                       // refused: deleted
+  (void)producer.reschedule({"a", "b"}, dq::RescheduleOptions());                    // refused
+  (void)inspector.find({"a", "b"});                                                  // refused
+  (void)inspector.find_everywhere({"a", "b"});                                       // refused
   (void)consumer.stats({"orders", "mails"});                                         // refused: deleted
   dq::Headers headers;
   headers.set({"a", "b"}, "c");  // refused

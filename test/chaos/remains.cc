@@ -60,7 +60,7 @@ void check_metadata(World& world, const std::string& key, Remains& remains) {
 void check_ids(Inspector& inspector, Remains& remains) {
   std::vector<std::string> ids;
   for (const auto& [id, deliveries] : remains.dead) ids.push_back(id);
-  const auto found = inspector.find(ids);
+  const auto found = inspector.find_all(ids);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!found.at(i) || found[i]->state != State::dead)
       remains.strays.push_back("dead, not found by its id: " + ids[i]);

@@ -229,7 +229,7 @@ TEST_CASE("restore: a message keeps its headers in another queue, alive or dead"
   const auto options = with(&SendOptions::headers, {{"content-type", "text/plain"}, {"k", std::string("\0\xff", 2)}});
   const std::string alive = from.send("x", options), dead = from.send(std::string(100'000, 'x'), options);
   CHECK(from.admin.bury({dead}).size() == 1);
-  const auto found = from.inspector.find({alive, dead}, 1'000'000);
+  const auto found = from.inspector.find_all({alive, dead}, 1'000'000);
   CHECK(to.admin.restore({*found[0], *found[1]}).front().created());
   for (const std::string& id : {alive, dead}) CHECK((to.inspector.find(id)->headers == options.headers));
   CHECK(to.admin.redrive({dead}).front() == Outcome::done);

@@ -204,7 +204,7 @@ TEST_CASE("list: a page of pending, unack or dead begins where the one before en
         if (newest) gone.push_back(message.id);
       }
       CHECK(page.next_after(gone.size()) == page.next);
-      CHECK(queue.admin.purge(State::dead, gone).messages == gone.size());
+      CHECK(queue.admin.purge_ids(State::dead, gone).messages == gone.size());
       options.cursor = page.next;
     } while (!options.cursor.empty());
     CHECK(seen.size() == ids.size());

@@ -48,7 +48,7 @@ TEST_CASE(
   CHECK(queue.admin.reschedule({ids[0], ids[1]}, {}) == std::vector<Outcome>(2, Outcome::done));
   CHECK(woken(queue) == std::set<std::string>{"5"});
   CHECK(queue.admin.extend({ids[5]}, 1h).front() == Outcome::unknown);
-  const Purged removed = queue.admin.purge(State::ready, {ids[1], ids[2], ids[5]});
+  const Purged removed = queue.admin.purge_ids(State::ready, {ids[1], ids[2], ids[5]});
   CHECK(removed.messages == 2);
   CHECK(removed.purged == std::vector<bool>{true, false, true});
   CHECK(queue.admin.cancel(ids) ==
@@ -76,7 +76,7 @@ TEST_CASE(
   std::vector<std::string> ids;
   for (const unsigned partition : {0U, 6U, 3U, 6U}) ids.push_back(queue.to.send(partition, std::to_string(partition)));
   std::vector<MessageInfo> all;
-  for (auto& message : queue.inspector.find(ids, 100)) all.push_back(*message);
+  for (auto& message : queue.inspector.find_all(ids, 100)) all.push_back(*message);
   CHECK(queue.admin.purge(State::ready) == 4);
   const auto sent = queue.admin.restore(all);
   REQUIRE(sent.size() == 4);

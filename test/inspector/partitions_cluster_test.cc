@@ -97,7 +97,7 @@ TEST_CASE("partitions: an Inspector and a QueueAdmin have one connection to each
   std::vector<std::string> ids;
   for (unsigned partition = 0; partition < 32; ++partition) ids.push_back(queue.to.send(partition, "x", 1h));
   CHECK(inspector.counts().pending == 32);
-  CHECK(inspector.find(ids).size() == 32);
+  CHECK(inspector.find_all(ids).size() == 32);
   CHECK(admin.reschedule(ids, {}) == std::vector<Outcome>(32, Outcome::done));
   admin.pause();
   CHECK(inspector.paused());

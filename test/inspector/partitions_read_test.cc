@@ -151,7 +151,7 @@ TEST_CASE(
   QueueAdmin(queue.url, queue.name).set_partitions(16);
   test::PartitionSender to(queue.url, queue.name);
   const std::string at_nine = to.send(9, "nine"), at_three = to.send(3, "three");
-  const auto found = queue.inspector.find({at_nine, to.id(4), at_three}, 10);
+  const auto found = queue.inspector.find_all({at_nine, to.id(4), at_three}, 10);
   REQUIRE(found[0]);
   CHECK(found[0]->payload == "nine");
   CHECK(found[0]->partition == 9);
@@ -327,7 +327,7 @@ TEST_CASE("partitions: after messages of a page have left the state, the next pa
         seen.insert(one.id);
         if (seen.size() % 2 == 0) some.push_back(one.id);
       }
-      options.cursor = page.next_after(queue.admin.purge(State::pending, some).places);
+      options.cursor = page.next_after(queue.admin.purge_ids(State::pending, some).places);
     } while (!options.cursor.empty());
     CHECK((seen == all));
   }

@@ -55,9 +55,9 @@ TEST_CASE("by id: an invalid argument throws with its name and value, and nothin
       {[&] { return admin.bury(bad); }, "id: \"x\""},
       {[&] { return admin.extend(bad, 1s); }, "id: \"x\""},
       {[&] { return admin.extend({good}, 0ms); }, "by: 0 ms"},
-      {[&] { admin.purge(State::ready, bad); }, "id: \"x\""},
-      {[&] { admin.purge(State::unack, {good}); }, "state: unack"},
-      {[&] { return queue.inspector.find(bad); }, "id: \"x\""},
+      {[&] { admin.purge_ids(State::ready, bad); }, "id: \"x\""},
+      {[&] { admin.purge_ids(State::unack, {good}); }, "state: unack"},
+      {[&] { return queue.inspector.find_all(bad); }, "id: \"x\""},
       {[&] { return admin.restore({bare}); }, "payload of " + std::string(kId) + ": missing"},
       {[&] { return admin.restore({short_of}); }, "payload of " + std::string(kId) + ": 2 bytes of 5"},
       {[&] { return admin.restore({free}); }, "retries of " + std::string(kId) + ": unset"},
@@ -75,6 +75,23 @@ TEST_CASE("by id: an invalid argument throws with its name and value, and nothin
     CHECK(has(error, "invalid_argument: " + expected));
   }
   CHECK((queue.kept() == before));
+}
+
+TEST_CASE("by id: an id, a MessageRef, braces, and braces in braces name the messages that they hold") {
+  Queue queue;
+  QueueAdmin& admin = queue.admin;
+  const std::string id = kUpper;
+  const std::vector<State> one{State::unknown}, two{State::unknown, State::unknown};
+  CHECK(admin.cancel(kUpper) == one);
+  CHECK(admin.cancel(id) == one);
+  CHECK(admin.cancel(std::string_view(id)) == one);
+  CHECK(admin.cancel(MessageRef(id)) == one);
+  CHECK(admin.cancel({id}) == one);
+  CHECK(admin.cancel({id, kUpper}) == two);
+  CHECK(admin.cancel({{kUpper, kUpper}}) == two);
+  CHECK(admin.cancel({}).empty());
+  const char* const unset = nullptr;
+  CHECK(has(thrown([&] { return admin.cancel(unset); }), "invalid_argument: id: null"));
 }
 
 TEST_CASE("by id: results have the order of the ids, for any number of ids, and ids may be in upper case") {
@@ -95,7 +112,7 @@ TEST_CASE("by id: results have the order of the ids, for any number of ids, and 
   check(admin.redrive(mixed), Outcome::done, Outcome::unknown);
   CHECK(inspector.counts().ready == 450);
   check(admin.extend(mixed, 1s), Outcome::unknown, Outcome::unknown);
-  const auto found = inspector.find(mixed, 2);
+  const auto found = inspector.find_all(mixed, 2);
   for (std::size_t i = 0; i < found.size(); ++i) {
     REQUIRE(found[i].has_value() == (mixed[i] != kUpper));
     if (!found[i]) continue;
@@ -210,12 +227,12 @@ TEST_CASE("purge by id: removes only messages that are in that state, and a walk
         seen.push_back(message.id);
         if (std::stoi(message.payload) % 2 == 1) odd.push_back(message.id);
       }
-      const Purged removed = admin.purge(state, odd);
+      const Purged removed = admin.purge_ids(state, odd);
       CHECK(removed.messages == odd.size());
       options.cursor = page.next_after(removed.places);
     } while (!options.cursor.empty());
     CHECK((seen == ids));
-    CHECK(admin.purge(state == State::dead ? State::pending : State::dead, {ids[0], ids[2]}).messages == 0);
+    CHECK(admin.purge_ids(state == State::dead ? State::pending : State::dead, {ids[0], ids[2]}).messages == 0);
     CHECK(inspector.find(ids[0]).has_value());
     CHECK(!inspector.find(ids[1]));
     admin.purge(state);
@@ -243,9 +260,9 @@ TEST_CASE("restore: a queue that is exported and restored elsewhere is the same,
   const std::string ready = queue.send("");
   const std::vector<std::string> ids = {pending, waits, dead, ready};
   std::vector<MessageInfo> entries;
-  for (const auto& entry : inspector.find(ids, 1'000'000)) entries.push_back(*entry);
+  for (const auto& entry : inspector.find_all(ids, 1'000'000)) entries.push_back(*entry);
   for (const Sent& sent : other.admin.restore(entries)) CHECK(sent.created());
-  const auto copies = other.inspector.find(ids, 1'000'000);
+  const auto copies = other.inspector.find_all(ids, 1'000'000);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     CAPTURE(i);
     REQUIRE(copies[i]);

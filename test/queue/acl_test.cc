@@ -157,14 +157,14 @@ void admin_by_id(Guarded& guarded, Seeds& seeds, Inspector& inspector, QueueAdmi
   must(admin.extend({seeds.unack("x", 1000.0000005)}, 1h, HeldMessages::force).front() == Outcome::done);
   must(admin.bury({waits, seeds.send("x")}) == std::vector<Outcome>(2, Outcome::done));
   const MessageInfo entry = *inspector.find(waits);
-  must(admin.purge(State::dead, {waits}).messages == 1);
+  must(admin.purge_ids(State::dead, {waits}).messages == 1);
   must(admin.restore({entry}).front().created());
   MessageInfo living = *inspector.find(seeds.send("x"));
-  must(admin.purge(State::ready, {living.id}).messages == 1);
+  must(admin.purge_ids(State::ready, {living.id}).messages == 1);
   must(admin.restore({living}).front().created());
   living.payload = std::string(100'000, 'x');
   living.size = living.payload.size();
-  must(admin.purge(State::ready, {living.id}).messages == 1);
+  must(admin.purge_ids(State::ready, {living.id}).messages == 1);
   must(admin.restore({living}).front().created());
   must(admin.cancel({living.id}).front() == State::ready);
   guarded.admin.cmd({"DEL", kBase + ":unack"});

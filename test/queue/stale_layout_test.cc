@@ -69,7 +69,7 @@ TEST_CASE("partitions: processes that know an old number after ten minutes lose,
   CHECK(as_set(own.said("sent")) == as_set(own_ids()));
   const Counts counts = queue.inspector.counts();
   CHECK(counts.ready + counts.pending == 3 * kMessages);
-  CHECK(queue.inspector.find({ids.begin(), ids.end()}).size() == ids.size());
+  CHECK(queue.inspector.find_all(std::vector<std::string>(ids.begin(), ids.end())).size() == ids.size());
 
   worker.kill(SIGCONT);  // it knows 4 partitions
   REQUIRE(eventually([&] { return worker.said("end").size() == 3 * kMessages + 1; }, kPatience));

@@ -40,7 +40,7 @@ IdOutcomes release_ids(QueueAdmin& admin, delayqueue::Inspector& inspector, cons
   });
   for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
     if (outcomes[i].grade != Grade::unknown) continue;
-    const auto found = inspector.find(std::vector<std::string>{ids[i]}, 0).front();
+    const auto found = inspector.find_all(ids[i], 0).front();
     if (!found) continue;
     if (found->state == State::dead) outcomes[i] = {"dead: see dqctl redrive", Grade::refused};
     if (found->state == State::ready || found->state == State::retry) {

@@ -183,7 +183,7 @@ void Pages::load_whole_payloads(std::vector<MessageInfo>& messages) {
 void add_payload_starts(delayqueue::Inspector& inspector, std::vector<MessageInfo>& messages) {
   std::vector<std::string> ids;
   for (const MessageInfo& message : messages) ids.push_back(message.id);
-  auto found = inspector.find(ids, kStart);
+  auto found = inspector.find_all(ids, kStart);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (found[i] && found[i]->state == messages[i].state) messages[i] = std::move(*found[i]);
   }

@@ -67,7 +67,7 @@ void take_sample(Inspector& inspector, StuckReading& reading, std::optional<int>
 
 // Counts the messages that still exist and still have no body.
 void recheck_bodies(Inspector& inspector, Sample& sample) {
-  for (const auto& message : inspector.find(sample.without_body, 0)) {
+  for (const auto& message : inspector.find_all(sample.without_body, 0)) {
     if (message && !message->size && sample.no_body++ == 0) sample.no_body_id = message->id;
   }
 }
@@ -75,7 +75,7 @@ void recheck_bodies(Inspector& inspector, Sample& sample) {
 void count_still_held(Inspector& inspector, StuckReading& reading) {
   std::vector<std::string> ids;
   for (const auto& [id, deliveries] : reading.held) ids.push_back(id);
-  for (const auto& message : inspector.find(ids, 0)) {
+  for (const auto& message : inspector.find_all(ids, 0)) {
     if (!message || !message->held || message->deliveries != reading.held.at(message->id)) continue;
     if (reading.evidence.held_throughout++ == 0) reading.evidence.held_id = message->id;
   }
@@ -99,7 +99,7 @@ void find_running(Inspector& inspector, StuckReading& reading, const StuckOption
   std::vector<std::string> ids;
   ids.reserve(all.size());
   for (const HeldMessage& one : all) ids.push_back(one.id);
-  const auto found = inspector.find(ids, 0);
+  const auto found = inspector.find_all(ids, 0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (found[i] && found[i]->held) reading.evidence.running.push_back(std::move(all[i]));
   }

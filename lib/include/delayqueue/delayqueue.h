@@ -18,6 +18,7 @@
 #include <delayqueue/integrity.h>
 #include <delayqueue/message.h>
 #include <delayqueue/message_page.h>
+#include <delayqueue/message_ref.h>
 #include <delayqueue/metrics.h>
 #include <delayqueue/partitions.h>
 #include <delayqueue/private_server.h>

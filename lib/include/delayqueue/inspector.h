@@ -11,6 +11,7 @@
 #include <delayqueue/events.h>
 #include <delayqueue/export.h>
 #include <delayqueue/message_page.h>
+#include <delayqueue/message_ref.h>
 #include <delayqueue/partitions.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/types.h>
@@ -65,20 +66,13 @@ class DELAYQUEUE_EXPORT Inspector {
 
   // All that is stored about one message; unset: no such message. Does not search the lists: a message whose other keys
   // show no other state counts as ready or retry.
-  [[nodiscard]] std::optional<MessageInfo> find(std::string_view id);
-  // The same for many, in the order of the ids, with at most `payload` bytes of each payload.
-  [[nodiscard]] std::vector<std::optional<MessageInfo>> find(const internal::Ids& ids, std::size_t payload = 64);
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  [[nodiscard]] std::vector<std::optional<MessageInfo>> find(const char* const (&ids)[kLength],
-                                                             std::size_t payload = 64) {
-    return find(internal::Ids(ids, ids + kLength), payload);
-  }
+  [[nodiscard]] std::optional<MessageInfo> find(const MessageRef& message);
+  // The same for many, in their order, with at most `payload` bytes of each payload.
+  [[nodiscard]] std::vector<std::optional<MessageInfo>> find_all(const MessageRefs& messages, std::size_t payload = 64);
 
   // Searches all partitions, for messages that are not where their ids tell. Returns the message with this id in each
   // partition that has one.
-  [[nodiscard]] std::vector<MessageInfo> find_everywhere(std::string_view id);
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  std::vector<MessageInfo> find_everywhere(const char* const (&ids)[kLength]) = delete;
+  [[nodiscard]] std::vector<MessageInfo> find_everywhere(const MessageRef& message);
 
   // Unset: the queue is not paused.
   [[nodiscard]] std::optional<Pause> paused();

@@ -34,8 +34,9 @@ struct DELAYQUEUE_EXPORT MessagePage {
   std::string next_partition{};  // the cursor of the next partition; empty: there is none, or the page has several
 
   // In ready and retry, the cursor of the next page after `freed` messages of this page have left the state. Use it
-  // instead of `next` if messages of this page were cancelled or purged. For purge(), `freed` is Purged::places. After
-  // a page with messages of several partitions, messages that are still there may be repeated. In other states: `next`.
+  // instead of `next` if messages of this page were cancelled or purged. For purge_ids(), `freed` is Purged::places.
+  // After a page with messages of several partitions, messages that are still there may be repeated. In other states:
+  // `next`.
   std::string next_after(std::uint64_t freed) const;
 
   auto begin() const { return messages.begin(); }

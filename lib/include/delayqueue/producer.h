@@ -7,6 +7,7 @@
 #include <delayqueue/detail/payloads.h>
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
+#include <delayqueue/message_ref.h>
 #include <delayqueue/producer_options.h>
 #include <delayqueue/send_options.h>
 #include <delayqueue/stats.h>
@@ -110,17 +111,13 @@ class DELAYQUEUE_EXPORT Producer {
   //   unknown                      no such message, or an earlier call has cancelled it (its reply was lost, or it was
   //                                not durable in time)
   // Throws as send(). After a ConnectionError it may be repeated.
-  [[nodiscard]] State cancel(std::string_view id);
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  State cancel(const char* const (&ids)[kLength]) = delete;
+  [[nodiscard]] State cancel(const MessageRef& message);
 
   // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
   // retries stay as they are. The end of its TTL moves by as much as the due time. Returns done, held, wrong_state (a
   // dead letter: see QueueAdmin::redrive) or unknown. Throws as send(). After a ConnectionError it may be repeated; a
   // repeated `delay` counts from the new call.
-  [[nodiscard]] Outcome reschedule(std::string_view id, const RescheduleOptions& when);
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Outcome reschedule(const char* const (&ids)[kLength], const RescheduleOptions&) = delete;
+  [[nodiscard]] Outcome reschedule(const MessageRef& message, const RescheduleOptions& when);
 
   // These two need no server. metrics() also has the durations of sends, for a monitoring system: see metrics.h.
   ProducerStats stats() const;

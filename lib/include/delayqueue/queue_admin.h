@@ -10,6 +10,7 @@
 #include <delayqueue/export.h>
 #include <delayqueue/inspector.h>
 #include <delayqueue/integrity.h>
+#include <delayqueue/message_ref.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/queue_admin_options.h>
 #include <delayqueue/send_options.h>
@@ -22,9 +23,8 @@
 
 namespace delayqueue {
 
-// Calls with ids take any number of them, in a vector or in braces, and return their results in the order of the ids.
-// They work in atomic steps, each well under 2 ms. An error leaves the previous steps done. Calls may be repeated as
-// error.h describes. No call waits for a Durability.
+// Calls for messages return their results in the order of the messages. They work in atomic steps, each well under
+// 2 ms. An error leaves the previous steps done. Calls may be repeated as error.h describes. None waits for Durability.
 //
 // Threads, errors, fork() and partitions as for Inspector. If a call with ids fails for one partition, it
 // continues with the others, and then throws the first error.
@@ -38,23 +38,23 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   QueueAdmin& operator=(QueueAdmin&&) noexcept;
 
   // Like Producer::cancel and Producer::reschedule.
-  [[nodiscard]] std::vector<State> cancel(const internal::Ids& ids);
-  [[nodiscard]] std::vector<Outcome> reschedule(const internal::Ids& ids, const RescheduleOptions& when);
+  [[nodiscard]] std::vector<State> cancel(const MessageRefs& messages);
+  [[nodiscard]] std::vector<Outcome> reschedule(const MessageRefs& messages, const RescheduleOptions& when);
 
   // Makes dead letters ready at once, like new messages: their number of deliveries and their reason are deleted.
   // Outcomes: done, no_payload, unknown (not a dead letter).
-  [[nodiscard]] std::vector<Outcome> redrive(const internal::Ids& ids, const RedriveOptions& options = {});
+  [[nodiscard]] std::vector<Outcome> redrive(const MessageRefs& messages, const RedriveOptions& options = {});
 
   // Makes messages ready that are pending or in a backoff, before all other ready messages: the first id is delivered
   // first. With HeldMessages::force also messages that a consumer holds. If that consumer is alive, such a message is
   // handled twice. Outcomes: done, held, unknown (in ready or retry already, a dead letter, or no such message).
-  [[nodiscard]] std::vector<Outcome> release(const internal::Ids& ids, HeldMessages held = HeldMessages::skip);
+  [[nodiscard]] std::vector<Outcome> release(const MessageRefs& messages, HeldMessages held = HeldMessages::skip);
 
   // Makes messages dead letters, with the reason. With HeldMessages::force also messages that a consumer holds: their
   // handlers continue, and Message::lease_lost() becomes true at the next renewal (within a third of a lease). If such
   // a handler returns ack nevertheless, the work was done: the message is deleted, and is no dead letter any more. Any
   // other verdict is stale. Outcomes: done, already (with its old reason), held, unknown.
-  [[nodiscard]] std::vector<Outcome> bury(const internal::Ids& ids, const BuryOptions& options = {});
+  [[nodiscard]] std::vector<Outcome> bury(const MessageRefs& messages, const BuryOptions& options = {});
 
   // Extends a backoff, or a lease of a Go worker, by `by`, at least 1 ms (counted from now if its end has passed). The
   // end of a TTL moves by as much.
@@ -62,8 +62,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // With HeldMessages::force also a lease of a consumer of this library. If that consumer is alive, it loses the lease,
   // because it identifies a lease by its end time: Message::lease_lost() becomes true at the next renewal, the verdict
   // is stale, and the message is delivered again after the new end. Use force to delay the messages of a dead or broken
-  // process, for example until an operator has examined them. Outcomes: done, held, unknown (not in unack, or cancelled).
-  [[nodiscard]] std::vector<Outcome> extend(const internal::Ids& ids, milliseconds by,
+  // process, for example until an operator has examined them. Outcomes: done, held, unknown (or not in unack).
+  [[nodiscard]] std::vector<Outcome> extend(const MessageRefs& messages, milliseconds by,
                                             HeldMessages held = HeldMessages::skip);
 
   // Deletes messages of a state (pending, ready, retry or dead), in bounded steps, partition by partition. Returns
@@ -73,7 +73,7 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // Deletes those of the given messages that are still in the state (pending, ready, retry or dead). Of several callers
   // at the same time one deletes a message. In ready and retry it also removes ids at the front of the list whose
   // messages are gone.
-  Purged purge(State state, const internal::Ids& ids);
+  Purged purge_ids(State state, const MessageRefs& messages);
 
   // Stores messages that find() or list() returned with whole payloads, in this queue or another one.
   //   - A dead letter is one again, with its time. A message that was pending or in a backoff is pending until its

@@ -1,4 +1,4 @@
-// The options of the calls of a QueueAdmin, and results of purge() and forget().
+// The options of the calls of a QueueAdmin, and the results of purge_ids() and forget().
 #pragma once
 
 #include <delayqueue/export.h>
@@ -45,7 +45,7 @@ struct PurgeOptions {
   std::uint64_t limit = 0;  // most messages to remove; 0: all that existed when the call began
 };
 
-// The result of a purge() of given ids.
+// The result of purge_ids().
 struct Purged {
   std::uint64_t messages = 0;  // messages deleted
   std::uint64_t places = 0;    // places freed in the state: see MessagePage::next_after

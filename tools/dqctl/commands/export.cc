@@ -224,7 +224,7 @@ class Import {
       longest = std::max(longest, message->payload.size());
     }
     if (ids.empty()) return;
-    const auto stored = inspector_.find(ids, longest);
+    const auto stored = inspector_.find_all(ids, longest);
     for (std::size_t i = 0; i < existed.size(); ++i) {
       if (!stored[i]) continue;
       const auto differs = differences(*existed[i], *stored[i]);

@@ -73,7 +73,7 @@ class Search {
 
   // One request, to the partition that the id names.
   void look_up(const std::string& queue) {
-    const auto found = context_.inspector(queue).find(std::vector<std::string>{args_.text}, kFoundStart).front();
+    const auto found = context_.inspector(queue).find_all(args_.text, kFoundStart).front();
     if (found) add(queue, *found, context_.inspector(queue).counts().now);
   }
 

@@ -104,7 +104,7 @@ class PurgePages {
     std::vector<std::string> ids;
     for (std::size_t i = begin; i < some.size() && ids.size() < kRoundTrip; ++i) ids.push_back(some[i].id);
     unanswered_ = ids.size();
-    const delayqueue::Purged purged = admin_.purge(state_, ids);
+    const delayqueue::Purged purged = admin_.purge_ids(state_, ids);
     unanswered_ = 0;
     pages_.add_purged(purged);
     kept_ += ids.size() - purged.messages;

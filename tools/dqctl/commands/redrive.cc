@@ -107,7 +107,7 @@ class Redrive {
   // queues, and the next run moves them. If several runs copied a message, the one that removes it here has moved it.
   std::vector<RedriveOutcome> move(const std::vector<std::string>& ids) {
     const OperatorLock lock(out_, from_admin_);
-    std::vector<std::optional<MessageInfo>> found = from_.find(ids, kPayloadInBatch);
+    std::vector<std::optional<MessageInfo>> found = from_.find_all(ids, kPayloadInBatch);
     std::map<std::string, Copy> copies;
     std::vector<std::string> gone;
     std::vector<MessageInfo> batch;
@@ -128,7 +128,7 @@ class Redrive {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (is_dead(i) && (!found[i]->size || copies[ids[i]].there)) gone.push_back(ids[i]);
     }
-    const delayqueue::Purged purged = from_admin_.purge(State::dead, gone);
+    const delayqueue::Purged purged = from_admin_.purge_ids(State::dead, gone);
     std::vector<RedriveOutcome> outcomes;
     for (std::size_t i = 0, next = 0; i < ids.size(); ++i) {
       const bool requested = next < gone.size() && gone[next] == ids[i];

@@ -383,7 +383,7 @@ void Changes::purge(const ChangeRequest& request, const std::string& queue, cons
   Pages pages(*inspector, request.state, filter_of(request), counts, Pages::Payload::none, Pages::Use::remove,
               kBulkPage);
   change_pages(pages, request, result, [&](const Ids& ids) {
-    const delayqueue::Purged purged = admin->purge(request.state, ids);
+    const delayqueue::Purged purged = admin->purge_ids(request.state, ids);
     pages.add_purged(purged);
     return purged.messages;
   });
@@ -410,7 +410,7 @@ void Changes::purge_without_reading(const ChangeRequest& request, const std::str
 }
 
 Object Changes::by_id_dry_run(const ChangeRequest& request, const std::string& queue, const std::string& id) {
-  const auto found = clients_.inspector(queue)->find(Ids{id}, 0).front();
+  const auto found = clients_.inspector(queue)->find_all(id, 0).front();
   return outcome_object(request, queue, id, found ? found->state : State::unknown, expected(request.action, found));
 }
 

@@ -94,7 +94,7 @@ Object Reads::message(const std::string& queue, const std::string& id, const Que
   const std::size_t payload = payload_bytes(query, kMostBytesOfPayload, kMostBytesOfPayload);
   const auto inspector = existing(queue);
   const Time now = inspector->counts().now;
-  const auto found = inspector->find(std::vector<std::string>{id}, payload).front();
+  const auto found = inspector->find_all(id, payload).front();
   if (!found) throw HttpError(404, "there is no message " + id + " in " + cut(in_quotes(queue), 60));
   return Object().add("queue", queue).add("message", shown(*found, "payload")).add("now", now);
 }
@@ -126,8 +126,7 @@ Object Reads::find(const Query& query) const {
       continue;
     }
     try {
-      const auto found =
-          clients_.inspector(reading->queue)->find(std::vector<std::string>{*text}, kListedPayload).front();
+      const auto found = clients_.inspector(reading->queue)->find_all(*text, kListedPayload).front();
       if (found) messages.push_back(Object().add("queue", reading->queue).append(shown(*found, "payload_start")));
     } catch (const delayqueue::Error&) {
       complete = false;

@@ -4,13 +4,10 @@
 #include <delayqueue/export.h>
 
 #include <cstddef>
-#include <initializer_list>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace delayqueue::internal {
 
@@ -25,16 +22,6 @@ class Name : public std::string {
   template <class Text, class = std::enable_if_t<std::is_convertible_v<Text, std::string>>>
   Name(Text&& text) : std::string(std::forward<Text>(text)) {}
   Name(const char* data, std::size_t size) : std::string(data, size) {}
-};
-
-// Ids of messages: a vector, or a list in braces, of which {{"a", "b"}} has two, too.
-class Ids : public std::vector<std::string> {
- public:
-  Ids() = default;
-  Ids(std::vector<std::string> ids) : vector(std::move(ids)) {}
-  Ids(std::initializer_list<Name> ids) : vector(ids.begin(), ids.end()) {}
-  template <class Iterator, class = typename std::iterator_traits<Iterator>::iterator_category>
-  Ids(Iterator begin, Iterator end) : vector(begin, end) {}
 };
 
 // A view of a payload in a list in braces. {"a", {}} is none: it is a payload with options.
