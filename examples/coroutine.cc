@@ -24,11 +24,11 @@ constexpr char kUsage[] =
     "  SIGINT (Ctrl-C) and SIGTERM stop it cleanly.\n";
 
 // The handler. A real one awaits a request here. It must be idempotent: a message may be delivered more than once.
-net::awaitable<delayqueue::Verdict> handle(delayqueue::AsioProducer& done, const delayqueue::Message& message) {
+net::awaitable<delayqueue::Verdict> handle(delayqueue::Sender& done, const delayqueue::Message& message) {
   net::steady_timer request(co_await net::this_coro::executor, 1s);
   co_await request.async_wait(net::use_awaitable);
   if (message.lease_lost()) co_return delayqueue::nack("the request took too long");
-  co_await done.async_send(message.payload(), net::use_awaitable);
+  co_await delayqueue::async_send(done, message.payload(), net::use_awaitable);
   co_return delayqueue::ack();
 }
 
@@ -43,8 +43,7 @@ int main(int argc, char** argv) {
   return run_main("coroutine", [&] {
     net::io_context io(1);
     net::signal_set signals(io, SIGINT, SIGTERM);
-    delayqueue::Producer producer(line.url, line.words[0] + "-done");
-    delayqueue::AsioProducer done(producer);
+    delayqueue::Producer done(line.url, line.words[0] + "-done");
     delayqueue::Consumer worker(
         line.url, line.words[0],
         delayqueue::in_coroutines(io.get_executor(),

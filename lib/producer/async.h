@@ -1,4 +1,4 @@
-// Asynchronous sends: a queue of messages, each with a promise, and a thread that sends them.
+// Asynchronous sends: a queue of messages, each with a callback, and a thread that sends them.
 #pragma once
 
 #include "producer/router.h"
@@ -8,8 +8,8 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
-#include <future>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -22,7 +22,7 @@ struct AsyncSend {
   std::string payload;
   std::string headers;  // packed
   store::SendTerms terms;
-  std::promise<Sent> promise{};
+  SendCallback done;
 
   std::size_t size() const { return payload.size() + headers.size(); }
 };
@@ -34,25 +34,40 @@ class AsyncQueue {
   // Returns when all queued messages are sent or have failed.
   ~AsyncQueue();
 
-  // Queues a message. The future receives the result or the error. Any thread may call it. Blocks while too many
-  // messages or bytes are outstanding, except in the sending thread, which would wait for itself. The first call starts
-  // that thread; it throws SetupError if it cannot, and queues nothing then.
-  std::future<Sent> enqueue(AsyncSend send);
+  // Queues the message with this payload; its callback gets the result or the error. Any thread may call it. While too
+  // many messages or bytes have no answer, it blocks, or with may_block false returns false, and leaves the payload as
+  // it is. It does not block in the sending thread, which would wait for itself. The first call starts that thread; it
+  // throws SetupError if it cannot, and queues nothing then.
+  bool enqueue(AsyncSend send, std::string& payload, bool may_block);
+
+  // Whether enqueue() would not block now.
+  bool has_room(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return fits(bytes);
+  }
+
+  // Waits until all messages that were queued before have their results; false: some have none after `timeout`. Does
+  // not wait in the sending thread.
+  bool flush(milliseconds timeout);
 
  private:
   void run();
   std::vector<AsyncSend> take_batch();
   std::vector<SendRequest> send(std::vector<AsyncSend>& sends);
-  bool has_room(std::size_t bytes) const;
+  void give_results(const std::vector<AsyncSend>& sends, const std::vector<SendRequest>& requests);
+  bool fits(std::size_t bytes) const;
 
   Router& router_;
   SendReporter& reporter_;
   std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::condition_variable room_;
+  std::condition_variable finished_;
   std::deque<AsyncSend> sends_;        // not taken by the thread yet
   std::size_t outstanding_ = 0;        // messages in `sends_` and in flight
   std::size_t outstanding_bytes_ = 0;  // of their payloads and headers
+  std::uint64_t queued_ = 0;           // messages since ever
+  std::uint64_t with_result_ = 0;      // of these; the messages get their results in the order of enqueue()
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -36,7 +36,9 @@ class Producer::Impl {
 
   // Without before_send.
   Sent send(std::string_view payload, const SendOptions& options);
-  std::future<Sent> send_async(std::string payload, const SendOptions& options);
+  bool send_async(std::string& payload, const SendOptions& options, SendCallback& done, bool may_block);
+  bool has_room(std::size_t bytes) { return async_.has_room(bytes); }
+  bool flush(milliseconds timeout) { return async_.flush(timeout); }
   std::vector<Sent> send_views(const std::vector<std::string_view>& payloads, const SendOptions& options);
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
   ProducerStats stats() const { return {router_.moved()}; }
@@ -84,10 +86,10 @@ Sent Producer::Impl::send(std::string_view payload, const SendOptions& options) 
   return std::move(send(std::move(message)).front().messages.front()).result();
 }
 
-std::future<Sent> Producer::Impl::send_async(std::string payload, const SendOptions& options) {
+bool Producer::Impl::send_async(std::string& payload, const SendOptions& options, SendCallback& done, bool may_block) {
   check_payload(payload);
-  std::string headers = packed_headers(options.headers);
-  return async_.enqueue({id_for(options), std::move(payload), std::move(headers), terms_of(options)});
+  AsyncSend send{id_for(options), "", packed_headers(options.headers), terms_of(options), std::move(done)};
+  return async_.enqueue(std::move(send), payload, may_block);
 }
 
 std::vector<Sent> Producer::Impl::send_views(const std::vector<std::string_view>& payloads,
@@ -164,21 +166,25 @@ Producer::~Producer() = default;
 Producer::Producer(Producer&&) noexcept = default;
 Producer& Producer::operator=(Producer&&) noexcept = default;
 
-Sent Producer::send(std::string_view payload, const SendOptions& options) {
+Sent Producer::do_send(std::string_view payload, const SendOptions& options) {
   if (!impl_->has_before_send()) return impl_->send(payload, options);
   OutgoingMessage message{std::string(payload), options};
   impl_->before_send(message);
   return impl_->send(message.payload, message.options);
 }
 
-std::future<Sent> Producer::send_async(std::string payload, const SendOptions& options) {
-  if (!impl_->has_before_send()) return impl_->send_async(std::move(payload), options);
-  OutgoingMessage message{std::move(payload), options};
+// before_send is called for a message that is sent: one that must not block, and has no room, is refused before.
+bool Producer::do_send_async(std::string& payload, const SendOptions& options, SendCallback& done, bool may_block) {
+  if (!impl_->has_before_send()) return impl_->send_async(payload, options, done, may_block);
+  if (!may_block && !impl_->has_room(payload.size())) return false;
+  OutgoingMessage message{may_block ? std::move(payload) : payload, options};
   impl_->before_send(message);
-  return impl_->send_async(std::move(message.payload), message.options);
+  return impl_->send_async(message.payload, message.options, done, may_block);
 }
 
-std::vector<Sent> Producer::send_views(const std::vector<std::string_view>& payloads, const SendOptions& options) {
+bool Producer::do_flush(milliseconds timeout) { return impl_->flush(timeout); }
+
+std::vector<Sent> Producer::do_send_views(const std::vector<std::string_view>& payloads, const SendOptions& options) {
   if (!options.id.empty())
     throw std::invalid_argument("id: " + options.id + "; every message of a batch needs its own");
   if (!impl_->has_before_send()) return impl_->send_views(payloads, options);
@@ -190,16 +196,16 @@ std::vector<Sent> Producer::send_views(const std::vector<std::string_view>& payl
   return impl_->send_batch(messages);
 }
 
-std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messages) {
+std::vector<Sent> Producer::do_send_batch(const std::vector<OutgoingMessage>& messages) {
   if (!impl_->has_before_send()) return impl_->send_batch(messages);
   std::vector<OutgoingMessage> changed = messages;
   for (OutgoingMessage& message : changed) impl_->before_send(message);
   return impl_->send_batch(changed);
 }
 
-State Producer::cancel(const MessageRef& message) { return impl_->cancel(id_of("id", message.id())); }
+State Producer::do_cancel(const MessageRef& message) { return impl_->cancel(id_of("id", message.id())); }
 
-Outcome Producer::reschedule(const MessageRef& message, const RescheduleOptions& when) {
+Outcome Producer::do_reschedule(const MessageRef& message, const RescheduleOptions& when) {
   const std::string id = id_of("id", message.id());
   return impl_->reschedule(id, due_of(when.delay, when.at));
 }

@@ -95,6 +95,8 @@ void messages(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& 
   producer.send_batch(ids);
   (void)producer.send_async({"a"});
   (void)producer.send_async({data, size}, {});
+  producer.send_async("a", {}, [](const dq::AsyncSent& result) { (void)result.get(); });
+  (void)producer.try_send_async("a", {}, [](const dq::AsyncSent&) {});
   (void)producer.cancel({id});
   (void)producer.cancel(view);
   (void)producer.cancel(data);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dq = delayqueue;
@@ -41,6 +42,10 @@ void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& ad
   producer.send_batch({{"a", "b"}});                                                 // refused
   producer.send_batch({{"a", "b"}, {"c", "d"}});                                     // refused
   (void)producer.send_async({"a", "b"});                                             // refused: deleted
+  producer.send_async({"a", "b"}, {}, [](const dq::AsyncSent&) {});                  // refused: deleted
+  dq::Sender& sender = producer;
+  dq::Producer sliced(std::move(sender));                                            // refused
+  dq::Producer copied(producer);                                                     // refused
   (void)producer.cancel({"a", "b"});                                                 // refused
   (void)producer.cancel({{"a", "b"}});                                               // refused
   (void)producer.cancel(nullptr);                                                    // refused: deleted

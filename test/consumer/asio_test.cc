@@ -125,9 +125,9 @@ TEST_CASE("asio: coroutines that are suspended when their context ends leave the
 TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
   Queue queue;
   OneThread io;
-  AsioProducer sends(queue.producer);
   const auto send = [&](std::string payload, std::string id) -> net::awaitable<Sent> {
-    co_return co_await sends.async_send(std::move(payload), with(&SendOptions::id, std::move(id)), net::use_awaitable);
+    co_return co_await async_send(queue.producer, std::move(payload), with(&SendOptions::id, std::move(id)),
+                                  net::use_awaitable);
   };
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   const Sent sent = net::co_spawn(io.executor(), send("x", id), net::use_future).get();
@@ -144,9 +144,9 @@ TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
     co_return false;
   };
   CHECK(net::co_spawn(io.executor(), is_refused(), net::use_future).get());
-  CHECK(sends.async_send("y", net::use_future).get().created());
+  CHECK(async_send(queue.producer, "y", net::use_future).get().created());
   const auto send_short = [&]() -> net::awaitable<Sent> {
-    co_return co_await sends.async_send("z", net::use_awaitable);
+    co_return co_await async_send(queue.producer, "z", net::use_awaitable);
   };
   CHECK(net::co_spawn(io.executor(), send_short(), net::use_future).get().created());
   CHECK(queue.inspector.counts().ready == 3);
@@ -155,8 +155,7 @@ TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
 TEST_CASE("asio: a send calls a function that has no executor, in another thread") {
   Queue queue;
   std::atomic<int> called{0};
-  AsioProducer sends(queue.producer);
-  sends.async_send("x", [&, caller = std::this_thread::get_id()](std::exception_ptr error, const Sent& sent) {
+  async_send(queue.producer, "x", [&, caller = std::this_thread::get_id()](std::exception_ptr error, const Sent& sent) {
     called = error == nullptr && sent.created() && std::this_thread::get_id() != caller ? 1 : 2;
   });
   CHECK(eventually([&] { return called == 1; }, kPatience));

@@ -36,6 +36,8 @@ TEST_CASE("fork: in a child, calls to the parent's Producer throw, and destroyin
               refused("Producer", [&] { producer->send("x"); }) &&
               refused("Producer", [&] { producer->send_batch({"x"}); }) &&
               refused("Producer", [&] { return producer->send_async("x"); }) &&
+              refused("Producer", [&] { producer->send_async("x", {}, [](const AsyncSent&) {}); }) &&
+              refused("Producer", [&] { return producer->flush(1s); }) &&
               refused("Producer", [&] { return producer->cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
           producer.reset();
           return all;

@@ -53,6 +53,8 @@ TEST_CASE("lifetime: a call to an object that was moved from throws logic_error,
   check_moved("Producer", [&] { producer.send("a"); });
   check_moved("Producer", [&] { producer.send_batch({"a"}); });
   check_moved("Producer", [&] { return producer.send_async("a"); });
+  check_moved("Producer", [&] { producer.send_async("a", {}, [](const AsyncSent&) {}); });
+  check_moved("Producer", [&] { return producer.flush(1ms); });
   check_moved("Producer", [&] { return producer.cancel(kId); });
   check_moved("Producer", [&] { return producer.reschedule(kId, {}); });
   CHECK(other.send("a").created());

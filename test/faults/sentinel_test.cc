@@ -7,7 +7,6 @@
 
 using namespace delayqueue;
 using test::Node;
-using test::Sender;
 using test::Sentinels;
 
 namespace {
@@ -25,7 +24,7 @@ TEST_CASE("sentinel: after a failover no connection to the demoted master remain
   Ledger ledger;
   Consumer consumer(trio().url(), queue, ledger.watch(), test::quick());
   consumer.start();
-  Sender sender(trio().url(), queue,
+  test::Sender sender(trio().url(), queue,
                 Durability::replicas(2, 500ms));  // so that acknowledged sends are on the next master
   REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
 
@@ -91,7 +90,7 @@ TEST_CASE("sentinel: after the failover of a killed or frozen master, no replica
     Ledger ledger;
     Consumer consumer(trio().url(), queue, ledger.watch(), test::quick());
     consumer.start();
-    Sender sender(trio().url(), queue, Durability::replicas(2, 500ms));
+    test::Sender sender(trio().url(), queue, Durability::replicas(2, 500ms));
     REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
 
     Node& old = trio().master();
@@ -229,7 +228,7 @@ TEST_CASE("sentinel: an outdated Sentinel is not used while the master is down")
   const std::string queue = fresh_queue();
   Consumer consumer(outdated.comes_last(), queue, ledger.watch(), test::quick());
   consumer.start();
-  Sender sender(outdated.comes_last(), queue);
+  test::Sender sender(outdated.comes_last(), queue);
   REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
 
   Node& old = trio().master();

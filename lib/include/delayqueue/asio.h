@@ -1,5 +1,5 @@
 // Asio: a consumer whose handler is a coroutine, and sends that can be awaited. Header-only, over Delivery and
-// Producer::send_async.
+// Sender::send_async.
 //
 // It uses standalone Asio if there is <asio.hpp>, else Boost.Asio; DELAYQUEUE_BOOST_ASIO selects Boost.Asio. Coroutines
 // need C++20, and an Asio that has them for the compiler: clang with libstdc++ needs 1.26. Only programs that include
@@ -7,16 +7,13 @@
 #pragma once
 
 #include <delayqueue/delivery.h>
-#include <delayqueue/detail/send_results.h>
 #include <delayqueue/error.h>
 #include <delayqueue/message.h>
-#include <delayqueue/producer.h>
 #include <delayqueue/send_options.h>
+#include <delayqueue/sender.h>
 #include <delayqueue/types.h>
 
 #include <exception>
-#include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,60 +33,39 @@ namespace net = ::boost::asio;  // the Asio in use
 
 namespace delayqueue {
 
-// Sends of a Producer with the completion tokens of Asio: callbacks, use_future, use_awaitable. Any thread may use it.
+// Sender::send_async() with the completion tokens of Asio: callbacks, use_future, use_awaitable.
 //
-//   AsioProducer sends(producer);
-//   const Sent sent = co_await sends.async_send("order 42", net::use_awaitable);
+//   const Sent sent = co_await async_send(producer, "order 42", net::use_awaitable);
 //
-// The Producer must outlive it, and so must the executors of its completion handlers. The destructor waits until the
-// completions of all sends are posted.
-class AsioProducer {
- public:
-  // Starts a thread that waits for the results. Throws SetupError if the system refuses it.
-  explicit AsioProducer(Producer& producer) : producer_(producer) {}
+// The signature is void(std::exception_ptr, Sent). The completion handler gets the errors of the send, also those of
+// invalid arguments. It is called on its associated executor (default: the system executor of Asio), never in this
+// call; the executor must outlive the Sender. A send cannot be cancelled. Blocks as send_async() does.
+template <class CompletionToken>
+auto async_send(Sender& sender, std::string payload, const SendOptions& options, CompletionToken&& token) {
+  return net::async_initiate<CompletionToken, void(std::exception_ptr, Sent)>(
+      [&sender](auto handler, std::string body, const SendOptions& terms) {
+        // The executor runs until the completion.
+        auto work = net::make_work_guard(net::get_associated_executor(handler, net::system_executor()));
+        const auto shared = std::make_shared<decltype(handler)>(std::move(handler));
+        const SendCallback done = [shared, work](const AsyncSent& result) {
+          net::post(work.get_executor(), [own = std::move(*shared), result]() mutable {
+            std::move(own)(result.error(), result ? result.get() : Sent());
+          });
+        };
+        try {
+          sender.send_async(std::move(body), terms, done);
+        } catch (...) {
+          done(AsyncSent(std::current_exception(), ""));
+        }
+      },
+      token, std::move(payload), options);
+}
 
-  // Like Producer::send_async: a send with the signature void(std::exception_ptr, Sent). The completion handler gets
-  // the errors of the send, also those of invalid arguments. It is called on its associated executor (default: the
-  // system executor of Asio), never in this call. A send cannot be cancelled. Blocks like Producer::send_async while
-  // too many sends have no reply.
-  template <class CompletionToken>
-  auto async_send(std::string payload, const SendOptions& options, CompletionToken&& token) {
-    return net::async_initiate<CompletionToken, void(std::exception_ptr, Sent)>(
-        [this](auto handler, std::string body, const SendOptions& terms) {
-          this->start(std::move(handler), std::move(body), terms);
-        },
-        token, std::move(payload), options);
-  }
-
-  // The same without options: in a co_await, gcc 12 destroys options twice that are written as {}.
-  template <class CompletionToken>
-  auto async_send(std::string payload, CompletionToken&& token) {
-    return async_send(std::move(payload), SendOptions(), std::forward<CompletionToken>(token));
-  }
-
- private:
-  template <class CompletionHandler>
-  void start(CompletionHandler handler, std::string payload, const SendOptions& options) {
-    // The executor runs until the completion.
-    auto work = net::make_work_guard(net::get_associated_executor(handler, net::system_executor()));
-    const auto shared = std::make_shared<CompletionHandler>(std::move(handler));
-    internal::SendResults::Callback complete = [shared, work](std::exception_ptr error, const Sent& sent) {
-      net::post(work.get_executor(), [own = std::move(*shared), error = std::move(error), sent]() mutable {
-        std::move(own)(std::move(error), sent);
-      });
-    };
-    std::future<Sent> result;
-    try {
-      result = producer_.send_async(std::move(payload), options);
-    } catch (...) {
-      return complete(std::current_exception(), Sent());
-    }
-    results_.add(std::move(result), std::move(complete));
-  }
-
-  Producer& producer_;
-  internal::SendResults results_;
-};
+// The same without options: in a co_await, gcc 12 destroys options twice that are written as {}.
+template <class CompletionToken>
+auto async_send(Sender& sender, std::string payload, CompletionToken&& token) {
+  return async_send(sender, std::move(payload), SendOptions(), std::forward<CompletionToken>(token));
+}
 
 #if defined(ASIO_HAS_CO_AWAIT) || defined(BOOST_ASIO_HAS_CO_AWAIT)
 

@@ -27,6 +27,7 @@
 #include <delayqueue/queue_admin.h>
 #include <delayqueue/queue_admin_options.h>
 #include <delayqueue/send_options.h>
+#include <delayqueue/sender.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/stats.h>
 #include <delayqueue/subscription.h>

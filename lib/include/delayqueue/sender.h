@@ -1,0 +1,139 @@
+// Sender: sends messages to one queue, and cancels and reschedules them.
+#pragma once
+
+#include <delayqueue/detail/braces.h>
+#include <delayqueue/detail/payloads.h>
+#include <delayqueue/error.h>
+#include <delayqueue/export.h>
+#include <delayqueue/message_ref.h>
+#include <delayqueue/send_options.h>
+#include <delayqueue/types.h>
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <future>
+#include <initializer_list>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+
+// The result of Sender::send_async(): a Sent, or the exception that send() would have thrown. A value: copies are
+// independent.
+class AsyncSent {
+ public:
+  AsyncSent(Sent sent) : sent_(std::move(sent)) {}  // NOLINT(google-explicit-constructor)
+  AsyncSent(std::exception_ptr error, std::string id) : error_(std::move(error)) { sent_.id = std::move(id); }
+
+  explicit operator bool() const { return error_ == nullptr; }
+  const Sent& get() const {  // throws the exception
+    if (error_ != nullptr) std::rethrow_exception(error_);
+    return sent_;
+  }
+  const std::string& id() const { return sent_.id; }  // also of an error; empty if the message was given none
+  const std::exception_ptr& error() const { return error_; }
+
+ private:
+  Sent sent_{};
+  std::exception_ptr error_{};
+};
+
+using SendCallback = std::function<void(const AsyncSent&)>;
+
+// What sends. Any number of threads may use one. A function that takes a Sender works with a Producer, and with another
+// Sender in its tests. New functions may be added to this class in each minor version.
+class DELAYQUEUE_EXPORT Sender {
+ public:
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
+  virtual ~Sender();
+
+  // Stores the message: its payload, any bytes but at most ProducerOptions::max_payload of them, and its headers. If
+  // the result is SendResult::created, Redis has stored the whole message: it is delivered at least once, not before
+  // its due time. Without SendOptions::id it always is. With the id of a message that is in the queue nothing is
+  // stored: see SendResult.
+  //
+  // Throws std::invalid_argument, SetupError (an embedded server cannot be started, or the system provides no random
+  // bytes for an id), ReplyError (nothing was stored), or ConnectionError (unknown whether it was stored: send again
+  // with SendOptions::id set to ids().front(); this creates no second message while the first one is in the queue).
+  Sent send(std::string_view payload, const SendOptions& options = {}) { return do_send(payload, options); }
+  // Here and below: {"a", "b"} would be one string of two pointers.
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  Sent send(const char* const (&payloads)[kLength], const SendOptions& = {}) = delete;
+
+  // Sends many messages, in atomic steps: each step is stored completely or not at all. The results are in the order of
+  // the messages. Throws as send(). After a ReplyError, ConnectionError or SetupError some steps may be stored. The
+  // ids() of a ConnectionError are those of all messages, in order. In a queue with partitions the steps go to
+  // different ones, and a later step may be stored while an earlier one is not.
+  std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages) { return do_send_batch(messages); }
+
+  // The same with one set of options. The payloads are any range of strings or string views, which are not copied.
+  // SendOptions::id must be empty, because every message needs its own id.
+  template <class Range, class = internal::IfPayloads<Range>>
+  std::vector<Sent> send_batch(const Range& payloads, const SendOptions& options = {}) {
+    return do_send_views(std::vector<std::string_view>(std::begin(payloads), std::end(payloads)), options);
+  }
+  std::vector<Sent> send_batch(std::initializer_list<internal::Payload> payloads, const SendOptions& options = {}) {
+    return do_send_views(std::vector<std::string_view>(payloads.begin(), payloads.end()), options);
+  }
+
+  // Like send(), but does not wait for Redis: `done` is called with the result. Invalid arguments throw
+  // std::invalid_argument at once, and SetupError is thrown if the system refuses a thread; `done` is not called then.
+  // The messages of one thread are sent in the order of its calls; in a queue with partitions, those of each partition
+  // are, except for those that came from another one.
+  //
+  // Blocks while too many sends have no result: 10,000, or 16 MiB of payloads. try_send_async() returns false then,
+  // leaves `payload` as it is and never calls `done`: for the thread of an event loop.
+  //
+  // `done` is called once, never within the call, in a thread of the Producer, and in the order in which the messages
+  // of a partition were sent. Results wait while it runs, so it must return soon. It may call send_async(), which does
+  // not block there. It must not throw: an exception is logged as an error. It must not destroy the Producer, whose
+  // destructor waits for all results.
+  void send_async(std::string payload, const SendOptions& options, SendCallback done);
+  [[nodiscard]] bool try_send_async(std::string&& payload, const SendOptions& options, SendCallback done);
+  [[nodiscard]] std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
+  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+  void send_async(const char* const (&payloads)[kLength], const SendOptions& = {}, const SendCallback& = {}) = delete;
+
+  // Waits until all calls of send_async() that were made before have their results. False: some have none after
+  // `timeout`. Does not wait within `done`.
+  [[nodiscard]] bool flush(milliseconds timeout) { return do_flush(timeout); }
+
+  // Cancels the message and returns the state it was in:
+  //   pending, ready, retry, dead  it is removed and will not be delivered; in a backoff the state is retry
+  //   unack                        a consumer holds it; this delivery may still succeed, but it is the last one
+  //   unknown                      no such message, or an earlier call has cancelled it (its reply was lost, or it was
+  //                                not durable in time)
+  // Throws as send(). After a ConnectionError it may be repeated.
+  [[nodiscard]] State cancel(const MessageRef& message) { return do_cancel(message); }
+
+  // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
+  // retries stay as they are. The end of its TTL moves by as much as the due time. Returns done, held, wrong_state (a
+  // dead letter: see QueueAdmin::redrive) or unknown. Throws as send(). After a ConnectionError it may be repeated; a
+  // repeated `delay` counts from the new call.
+  [[nodiscard]] Outcome reschedule(const MessageRef& message, const RescheduleOptions& when) {
+    return do_reschedule(message, when);
+  }
+
+ protected:
+  Sender() = default;
+  Sender(Sender&&) noexcept = default;
+  Sender& operator=(Sender&&) noexcept = default;
+
+ private:
+  virtual Sent do_send(std::string_view payload, const SendOptions& options) = 0;
+  virtual std::vector<Sent> do_send_batch(const std::vector<OutgoingMessage>& messages) = 0;
+  virtual std::vector<Sent> do_send_views(const std::vector<std::string_view>& payloads,
+                                          const SendOptions& options) = 0;
+  // False: it would block, and may_block is false. Then it leaves `payload` as it is. `done` is not empty.
+  virtual bool do_send_async(std::string& payload, const SendOptions& options, SendCallback& done, bool may_block) = 0;
+  virtual bool do_flush(milliseconds timeout) = 0;
+  virtual State do_cancel(const MessageRef& message) = 0;
+  virtual Outcome do_reschedule(const MessageRef& message, const RescheduleOptions& when) = 0;
+};
+
+}  // namespace delayqueue
