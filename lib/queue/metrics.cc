@@ -76,14 +76,14 @@ class PrometheusText {
   void add(const std::string& labels, bool value) { line("", labels, value ? "1" : "0"); }
 
   void add(const std::string& labels, const Histogram& histogram) {
-    const auto bounds = Histogram::bounds();
+    const auto& [bounds, counts, sum] = histogram;
     std::uint64_t count = 0;
-    for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
-      count += histogram.counts[i];
+    for (std::size_t i = 0; i <= bounds.size(); ++i) {
+      if (i < counts.size()) count += counts[i];
       const std::string bound = i < bounds.size() ? seconds_text(bounds[i]) : "+Inf";
       line("_bucket", labels + ',' + label("le", bound), std::to_string(count));
     }
-    line("_sum", labels, seconds_text(histogram.sum));
+    line("_sum", labels, seconds_text(sum));
     line("_count", labels, std::to_string(count));
   }
 
@@ -240,8 +240,6 @@ std::string prometheus_text(const ConsumerMetrics& metrics) {
   text.add("", metrics.stats.errors);
   return text.text();
 }
-
-std::string prometheus_text(const ProducerMetrics& metrics) { return prometheus_text(std::vector{metrics}); }
 
 std::string prometheus_text(const std::vector<ProducerMetrics>& metrics) {
   if (metrics.empty()) return {};

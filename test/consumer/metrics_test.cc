@@ -177,10 +177,12 @@ TEST_CASE("metrics: a bucket includes its bound, and the last one has all that i
   recorder.record(1800s);
   recorder.record(1801s);
   const Histogram read = recorder.read();
+  REQUIRE(read.counts.size() == read.bounds.size() + 1);
+  CHECK(std::is_sorted(read.bounds.begin(), read.bounds.end()));
   CHECK(read.counts[0] == 3);
   CHECK(read.counts[1] == 1);
-  CHECK(read.counts[Histogram::bounds().size() - 1] == 1);
-  CHECK(read.counts[Histogram::bounds().size()] == 1);
+  CHECK(read.counts[HistogramRecorder::kBounds.size() - 1] == 1);
+  CHECK(read.counts[HistogramRecorder::kBounds.size()] == 1);
   CHECK(read.count() == 6);
   CHECK(read.sum == 3601s + 1ms + 1001us);
 }
@@ -203,9 +205,9 @@ TEST_CASE("metrics: the text has cumulative buckets, one line of help and type f
   metrics.stats.connects = 3;
   metrics.queues.resize(2);
   metrics.queues[0].queue = "orders";
-  metrics.queues[0].lateness.counts[0] = 2;
-  metrics.queues[0].lateness.counts[17] = 1;
-  metrics.queues[0].lateness.sum = 2'000'500'000us;
+  HistogramRecorder lateness;
+  for (const milliseconds late : {0ms, 0ms, 2'000'500ms}) lateness.record(late);
+  metrics.queues[0].lateness = lateness.read();
   metrics.queues[0].longest_running = 90s;
   metrics.queues[1].queue =
       "a\"b\\c\nd\x7f\xff"
@@ -217,6 +219,7 @@ TEST_CASE("metrics: the text has cumulative buckets, one line of help and type f
   CHECK(has(text, "\ndelayqueue_lateness_seconds_sum{queue=\"orders\"} 2000.5\n"));
   CHECK(has(text, "\ndelayqueue_lateness_seconds_count{queue=\"orders\"} 3\n"));
   CHECK(has(text, "\ndelayqueue_handler_seconds_count{queue=\"orders\",verdict=\"snooze\"} 0\n"));
+  CHECK(has(text, "\ndelayqueue_handler_seconds_bucket{queue=\"orders\",verdict=\"ack\",le=\"+Inf\"} 0\n"));
   CHECK(has(text, "\ndelayqueue_longest_running_seconds{queue=\"orders\"} 90\n"));
   CHECK(has(text,
             "\ndelayqueue_handlers_running{queue="

@@ -13,13 +13,12 @@ int main() {
   ConsumerMetrics consumer;
   consumer.queues.resize(2);
   consumer.queues[0].queue = "orders";
-  consumer.queues[0].lateness.counts[3] = 7;
-  consumer.queues[0].lateness.sum = 12'345'678us;
+  consumer.queues[0].lateness = {{1ms, 2500ms, 30min}, {0, 6, 1, 0}, 12'345'678us};
   consumer.queues[0].longest_running = 61'500ms;
   consumer.queues[1].queue = strange;
   std::vector<ProducerMetrics> producers(2);
   producers[0].queue = "orders";
-  producers[0].send_time.counts[17] = 1;
+  producers[0].send_time = {{1ms, 30min}, {0, 0, 1}, 1801s};
   producers[1].queue = strange;
   std::vector<QueueMetrics> queues(3);
   queues[0].queue = "orders";

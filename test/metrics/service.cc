@@ -43,7 +43,7 @@ int serve(const std::string& url, const std::string& queue, int port) {
   httplib::Server server;
   server.Get("/metrics", [&](const httplib::Request&, httplib::Response& response) {
     response.set_content(
-        delayqueue::prometheus_text(consumer.metrics()) + delayqueue::prometheus_text(producer.metrics()),
+        delayqueue::prometheus_text(consumer.metrics()) + delayqueue::prometheus_text({producer.metrics()}),
         "text/plain; version=0.0.4");
   });
   return server.listen("127.0.0.1", port) ? 0 : 1;  // until a signal ends the process

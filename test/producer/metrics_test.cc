@@ -1,6 +1,8 @@
 // Producer::metrics(), and its text.
 #include "support/test.h"
 
+#include "queue/histogram_recorder.h"
+
 namespace delayqueue {
 namespace {
 
@@ -40,7 +42,9 @@ TEST_CASE("metrics: the text of several producers has one type for each metric, 
   all[0].sent = 7;
   all[0].failed = 2;
   all[0].stats.moved = 1;
-  all[0].send_time.counts[2] = 3;
+  HistogramRecorder times;
+  for (int i = 0; i < 3; ++i) times.record(4ms);
+  all[0].send_time = times.read();
   all[1].queue = "mails";
   const std::string text = prometheus_text(all);
   CHECK(has(text, "# TYPE delayqueue_send_seconds histogram\n"));
@@ -50,7 +54,7 @@ TEST_CASE("metrics: the text of several producers has one type for each metric, 
   CHECK(has(text, "\ndelayqueue_send_failures_total{queue=\"orders\"} 2\n"));
   CHECK(has(text, "\ndelayqueue_send_moved_total{queue=\"orders\"} 1\n"));
   CHECK(has(text, "\ndelayqueue_send_messages_total{queue=\"mails\"} 0\n"));
-  CHECK(prometheus_text(all[0]) == prometheus_text(std::vector<ProducerMetrics>{all[0]}));
+  CHECK(prometheus_text({all[0]}) == prometheus_text(std::vector<ProducerMetrics>{all[0]}));
   CHECK(prometheus_text(std::vector<ProducerMetrics>()).empty());
 }
 

@@ -19,20 +19,12 @@
 
 namespace delayqueue {
 
-// Durations, counted in 18 buckets.
+// Durations, counted in buckets. The buckets are those of the library's version: read `bounds`.
 struct Histogram {
-  // The upper bounds of the buckets, inclusive, from 1 ms to 30 minutes; the last bucket has none.
-  static constexpr std::array<std::chrono::microseconds, 17> bounds() {
-    using std::chrono::microseconds;
-    return {{microseconds(1'000), microseconds(2'500), microseconds(5'000), microseconds(10'000), microseconds(25'000),
-             microseconds(50'000), microseconds(100'000), microseconds(250'000), microseconds(500'000),
-             microseconds(1'000'000), microseconds(2'500'000), microseconds(5'000'000), microseconds(10'000'000),
-             microseconds(30'000'000), microseconds(60'000'000), microseconds(300'000'000),
-             microseconds(1'800'000'000)}};
-  }
-
-  std::array<std::uint64_t, 18> counts{};  // of each bucket alone, not cumulative
-  std::chrono::microseconds sum{0};        // of all durations
+  std::vector<std::chrono::microseconds> bounds{};  // the upper bounds of the buckets, inclusive, ascending
+  // Of each bucket alone, not cumulative; one more than bounds: the last bucket has all that is longer.
+  std::vector<std::uint64_t> counts{};
+  std::chrono::microseconds sum{0};  // of all durations
 
   std::uint64_t count() const {
     std::uint64_t all = 0;
@@ -88,7 +80,6 @@ struct QueueMetrics {
 // A page must not have two of these texts of the same kind, nor a queue twice: pass all producers and all queues of the
 // page in one call. Texts of different kinds may follow each other.
 [[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const ConsumerMetrics& metrics);
-[[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const ProducerMetrics& metrics);
 [[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const std::vector<ProducerMetrics>& metrics);
 [[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const std::vector<QueueMetrics>& metrics);
 
