@@ -5,9 +5,6 @@
 #include <delayqueue/batch.h>
 #include <delayqueue/delayqueue.h>
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <chrono>
 #include <cstddef>
 #include <iostream>
@@ -44,23 +41,12 @@ int main(int argc, char** argv) {
     return 2;
   }
 
-  // Blocks the signals before there are other threads, which inherit this, so that only sigwait() below receives them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
   return run_main("batch", [&] {
     delayqueue::Consumer worker(line.url, line.words[0], delayqueue::in_batches(insert, {.size = 100, .wait = 50ms}),
                                 {.concurrency = 400});
-    worker.start();
     std::cerr << "batch: waiting for messages; Ctrl-C stops\n";
-
-    int signal = 0;
-    sigwait(&signals, &signal);
-    std::cerr << "batch: stopping\n";
-    if (worker.stop(20s)) return 0;
+    // Until SIGINT or SIGTERM. Then running handlers may finish; prefetched messages are ready again at once.
+    if (worker.run(delayqueue::StopSignals().timeout(20s))) return 0;
     std::cerr
         << "batch: some messages could not be settled in time; they will be delivered again when their leases end\n";
     return 1;

@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
         line.url, line.words[0],
         delayqueue::in_coroutines(io.get_executor(),
                                   [&done](const delayqueue::Message& message) { return handle(done, message); }),
-        {.concurrency = 10'000, .threads = 1});
+        {.concurrency = 10'000, .tuning = {.threads = 1}});
     bool clean = false;
     signals.async_wait([&](auto error, int) {
       if (error) return;

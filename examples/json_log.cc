@@ -83,7 +83,7 @@ class JsonLine {
   std::string text_;
 };
 
-// ConsumerOptions::around. With a DeliveryHandler there is no verdict yet.
+// ConsumerOptions::middleware. With a handler of a Delivery there is no verdict yet.
 std::optional<Verdict> log_handled(const Message& message, const delayqueue::NextHandler& next) {
   const Clock::time_point began = Clock::now();
   const auto print = [&](std::string_view verdict, std::string_view reason) {
@@ -152,9 +152,9 @@ int main(int argc, char** argv) {
                                  .lease = 500ms,
                                  .backoff = delayqueue::Backoff::fixed(100ms),
                                  .processing_timeout = 300ms,
-                                 .reconnect_grace = 0ms,
                                  .logger = log_entry,
-                                 .around = log_handled});
+                                 .middleware = log_handled,
+                                 .tuning = {.reconnect_grace = 0ms}});
     worker.start();
     delayqueue::Inspector inspector(line.url, kQueue);
     const auto is_done = [&] {

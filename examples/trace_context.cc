@@ -108,7 +108,7 @@ SpanContext creator_of(const Message& message) {
   return opentelemetry::trace::GetSpanContext(HttpTraceContext().Extract(HeaderReader(message.headers()), none));
 }
 
-// ConsumerOptions::around: a span for each call of the handler. It links to the creator, and is not its child: a
+// ConsumerOptions::middleware: a span for each call of the handler. It links to the creator, and is not its child: a
 // message may be handled hours later, and more than once. The span is active in the handler, so that those of its calls
 // are its children.
 std::optional<Verdict> trace_handler(const Message& message, const delayqueue::NextHandler& next) {
@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
                                   arrives.set_value(creator_of(message));
                                   return delayqueue::ack();
                                 },
-                                {.concurrency = 1, .around = trace_handler});
+                                {.concurrency = 1, .middleware = trace_handler});
     worker.start();
     if (arrived.wait_for(60s) != std::future_status::ready) return 1;
     const std::string arrived_id = trace_id_of(arrived.get());

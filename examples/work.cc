@@ -4,9 +4,6 @@
 
 #include <delayqueue/delayqueue.h>
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <chrono>
 #include <iostream>
 #include <string>
@@ -48,25 +45,13 @@ int main(int argc, char** argv) {
     return 2;
   }
 
-  // Blocks the signals before there are other threads, which inherit this, so that only sigwait() below receives them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
   return run_main("work", [&] {
     delayqueue::ConsumerOptions options;
     options.logger = log;
     delayqueue::Consumer worker(line.url, line.words[0], print, options);
-    worker.start();
     std::cerr << "work: waiting for messages; Ctrl-C stops\n";
-
-    int signal = 0;
-    sigwait(&signals, &signal);
-    std::cerr << "work: stopping\n";
-    // Running handlers may finish; prefetched messages are ready again at once.
-    if (worker.stop(20s)) return 0;
+    // Until SIGINT or SIGTERM. Then running handlers may finish; prefetched messages are ready again at once.
+    if (worker.run(delayqueue::StopSignals().timeout(20s))) return 0;
     std::cerr
         << "work: some messages could not be settled in time; they will be delivered again when their leases end\n";
     return 1;

@@ -2,10 +2,13 @@
 
 #include "consumer/callback_scope.h"
 #include "consumer/consumer_loop.h"
+#include "os/caught_signals.h"
 #include "os/interrupt.h"
 #include "os/resources.h"
 #include "queue/option_checks.h"
 #include "run/loop.h"
+
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -24,6 +27,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kStartPatience{500};  // six round trips to an encrypted server far away
 constexpr milliseconds kStoppedPause{1000};  // stop() ends it
+constexpr milliseconds kRunTimeout{30'000};  // of the stop() of run()
+
+std::vector<Subscription> subscriptions_of(const QueueNames& queues, const Handler& handler) {
+  std::vector<Subscription> subscriptions;
+  subscriptions.reserve(queues.size());
+  for (const QueueName& queue : queues) subscriptions.push_back({queue, handler, {}});
+  return subscriptions;
+}
 
 }  // namespace
 
@@ -37,7 +48,8 @@ class Consumer::Impl {
   ~Impl();
 
   void start();
-  void run();
+  bool run();
+  bool run(const std::vector<int>& signals, milliseconds timeout);
   bool stop(milliseconds timeout);
   void request_stop(std::function<void(bool)> stopped, milliseconds timeout);
   ConsumerStats stats() const { return consumer_loop_.stats(); }
@@ -50,6 +62,8 @@ class Consumer::Impl {
  private:
   class CallLock;
 
+  bool has_to_end();
+  void end_run();
   void connect_first();
   void read_first();
   run::Loop::Pause step();
@@ -65,6 +79,7 @@ class Consumer::Impl {
   bool stopped_ = false;
   std::vector<std::thread> stop_threads_;  // of request_stop()
   std::condition_variable changed_;
+  CaughtSignals* signals_ = nullptr;  // of the run() that waits for them
   bool clean_ = true;  // the result of stop(); of the owner of the CallLock, as is started_
   bool started_ = false;
   Interrupt interrupt_;  // raised when stop() waits no longer
@@ -165,13 +180,50 @@ void Consumer::Impl::on_drained() {
   changed_.notify_all();
 }
 
-void Consumer::Impl::run() {
+bool Consumer::Impl::run() {
   start();
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return stopped_ || stop_requested_; });
   }
-  stop(std::chrono::seconds(30));
+  return stop(kRunTimeout);
+}
+
+bool Consumer::Impl::run(const std::vector<int>& signals, milliseconds timeout) {
+  int early = 0;  // arrived before start() threw
+  try {
+    CaughtSignals caught(signals);
+    try {
+      start();
+    } catch (...) {
+      early = caught.number();
+      throw;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      signals_ = &caught;
+    }
+    while (caught.number() == 0 && !has_to_end()) caught.wait();
+    {
+      const std::lock_guard lock(mutex_);
+      signals_ = nullptr;
+    }
+    return stop(caught.number() != 0 ? timeout : kRunTimeout);
+  } catch (...) {
+    if (early != 0) raise(early);
+    throw;
+  }
+}
+
+bool Consumer::Impl::has_to_end() {
+  const std::lock_guard lock(mutex_);
+  return stopped_ || stop_requested_;
+}
+
+// With the mutex locked, after one of the two has become true.
+void Consumer::Impl::end_run() {
+  changed_.notify_all();
+  if (signals_ != nullptr) signals_->wake();
 }
 
 bool Consumer::Impl::stop(milliseconds timeout) {
@@ -180,14 +232,14 @@ bool Consumer::Impl::stop(milliseconds timeout) {
   if (is_in_callback()) {
     const std::lock_guard lock(mutex_);
     stop_requested_ = true;
-    changed_.notify_all();
+    end_run();
     return false;
   }
   const CallLock call(*this, end);
   if (!call.owned()) {  // a start() or another stop() has it; after that start(), run() stops
     const std::lock_guard lock(mutex_);
     stop_requested_ = true;
-    changed_.notify_all();
+    end_run();
     return false;
   }
   if (stopped_) return clean_;
@@ -206,7 +258,7 @@ bool Consumer::Impl::stop(milliseconds timeout) {
   consumer_loop_.disconnect();
   const std::lock_guard lock(mutex_);
   stopped_ = true;
-  changed_.notify_all();
+  end_run();
   return clean_;
 }
 
@@ -237,8 +289,8 @@ std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::t
 
 // ---- The public class ----------------------------------------------------------------------------------------------
 
-Consumer::Consumer(const Client& client, const std::string& queue, AnyHandler handler, ConsumerOptions options)
-    : Consumer(client, std::vector<Subscription>{{queue, std::move(handler)}}, std::move(options)) {}
+Consumer::Consumer(const Client& client, const QueueNames& queues, Handler handler, ConsumerOptions options)
+    : Consumer(client, subscriptions_of(queues, handler), std::move(options)) {}
 
 Consumer::Consumer(const Client& client, std::vector<Subscription> subscriptions, ConsumerOptions options)
     : impl_("Consumer", std::make_unique<Impl>(client, std::move(subscriptions), std::move(options))) {}
@@ -257,13 +309,17 @@ Consumer::~Consumer() {
 }
 
 void Consumer::start() { impl_->start(); }
-void Consumer::run() { impl_->run(); }
+bool Consumer::run() { return impl_->run(); }
+bool Consumer::run(const StopSignals& signals) { return impl_->run(signals.signals_, signals.timeout_); }
+
+StopSignals::StopSignals() : signals_{SIGINT, SIGTERM} {}
+
 bool Consumer::stop(milliseconds timeout) { return impl_->stop(timeout); }
 void Consumer::request_stop(std::function<void(bool clean)> stopped, milliseconds timeout) {
   impl_->request_stop(std::move(stopped), timeout);
 }
 ConsumerStats Consumer::stats() const { return impl_->stats(); }
-ConsumerStats Consumer::stats(const std::string& queue) const { return impl_->stats(queue); }
+ConsumerStats Consumer::stats(const QueueName& queue) const { return impl_->stats(queue.str()); }
 ConsumerMetrics Consumer::metrics() const { return impl_->metrics(); }
 
 }  // namespace delayqueue

@@ -26,14 +26,14 @@ ConsumerLoop::ConsumerLoop(const Client& client, std::vector<Subscription> subsc
     : options_(validated(std::move(options), subscriptions)),
       id_(store::new_ids(1).front()),
       drained_(std::move(callbacks.drained)),
-      handlers_(callbacks.scope, callbacks.wake, stopping_, options_.strict_priority, options_.around),
+      handlers_(callbacks.scope, callbacks.wake, stopping_, options_.strict_priority, options_.middleware),
       calls_{callbacks.wake},
       fetches_{std::move(callbacks.wake)},
       wakeup_listeners_(queues_, options_, calls_),
       servers_(options_, stopping_, calls_),
       turns_(weights_of(subscriptions), options_.strict_priority) {
   for (Subscription& one : subscriptions) {
-    const std::string name = named(one.queue);
+    const std::string name = named(one.queue.str());
     try {
       const ConsumerOptions own = options_of(one, options_);
       queues_.emplace_back(client, std::move(one), own, id_, handlers_);
@@ -58,11 +58,11 @@ Reporter& ConsumerLoop::common_reporter() { return own_reporter_ ? *own_reporter
 
 void ConsumerLoop::add_lane(ServedQueue& queue, unsigned partition) {
   const std::size_t looked_at = partition == 0 ? queues_.size() : kMostPolled;
-  const Maintenance::Rules upkeep{stretched(2 * options_.poll_interval, looked_at), queue.options.dead_retention,
+  const Maintenance::Rules upkeep{stretched(2 * options_.tuning.poll_interval, looked_at), queue.options.dead_retention,
                                   queue.options.dead_limit, stretched(Maintenance::Rules().seldom, looked_at)};
-  Lane& lane =
-      lanes_.emplace_back(queue, partition, lanes_.size(), upkeep,
-                          registry_interval(options_.poll_interval, queues_.size()), handlers_, poison_runs_, fetches_);
+  Lane& lane = lanes_.emplace_back(queue, partition, lanes_.size(), upkeep,
+                                   registry_interval(options_.tuning.poll_interval, queues_.size()), handlers_,
+                                   poison_runs_, fetches_);
   queue.lanes.push_back(&lane);
   unstarted_.emplace_back();
   servers_.add(lane, common_reporter());
@@ -153,7 +153,7 @@ void ConsumerLoop::prepare(LaneServer& server) {
 planning::Snapshot ConsumerLoop::read_snapshot() {
   const bool stopping = has_begun_stop();
   planning::Snapshot snapshot;
-  snapshot.limits = {options_.concurrency, options_.prefetch, poison_runs_.may_add()};
+  snapshot.limits = {options_.concurrency, options_.tuning.prefetch, poison_runs_.may_add()};
   std::vector<run::WorkerLoad> loads;
   handlers_.read_loads(loads);
   const Clock::time_point active_since = Clock::now() - kActive;

@@ -63,7 +63,7 @@ class ConsumerLoop {
 
   // Makes the worker threads. Throws SetupError; then it has made none.
   void on_started();  // of the consumer, for stats()
-  void start_workers() { handlers_.start(options_.threads, options_.concurrency); }
+  void start_workers() { handlers_.start(options_.tuning.threads, options_.concurrency); }
 
   // One step of the Loop: connects if needed, makes the plan, sends round trips, and reads those that were answered.
   // Returns the pause before the next step, and what ends it.

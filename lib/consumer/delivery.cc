@@ -35,6 +35,12 @@ Message make_message(std::string payload, const MessageFields& fields) {
   return message;
 }
 
+// ---- Handler --------------------------------------------------------------------------------------------------------
+
+void Handler::check_function(bool given) {
+  if (!given) throw std::invalid_argument("handler: none; expected a function");
+}
+
 // ---- Delivery -------------------------------------------------------------------------------------------------------
 
 Delivery& Delivery::operator=(Delivery&& other) noexcept {

@@ -3,8 +3,8 @@
 
 #include "consumer/delivery_table.h"
 
-#include <delayqueue/delivery.h>
 #include <delayqueue/detail/owned.h>
+#include <delayqueue/handler.h>
 #include <delayqueue/message.h>
 
 #include <atomic>
@@ -284,7 +284,7 @@ class VerdictInbox {
   std::size_t size_ = 0;
 };
 
-// The delivery whose DeliveryHandler runs in this thread.
+// The delivery that a handler of a Delivery handles in this thread.
 //
 // A handler that throws destroys its Delivery before the exception can be caught. So a delivery that is dropped in the
 // thread where its handler runs gets its verdict from the worker when the handler has ended: then the exception's text

@@ -34,27 +34,28 @@ run::WorkResult work_result(const StageChange& change) { return {change.frees_wo
 
 using Arrived = InFlightMessage::Arrived;
 
-constexpr char kNoVerdict[] = "around returned no verdict";
+constexpr char kNoVerdict[] = "middleware returned no verdict";
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
 Handlers::Handlers(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict,
-                   Around around)
+                   Middleware middleware)
     : scope_(scope),
       wake_(std::move(wake)),
       stopping_(stopping),
       strict_(strict),
-      around_(std::move(around)),
+      middleware_(std::move(middleware)),
       inbox_(std::make_shared<VerdictInbox>(wake_)) {}
 
-std::size_t Handlers::add_queue(AnyHandler handler, Counters& counters, const run::WorkerQueue& queue) {
+std::size_t Handlers::add_queue(Handler handler, Counters& counters, const run::WorkerQueue& queue) {
   queues_.push_back({std::move(handler), &counters, queue.limit});
   worker_queues_.push_back(queue);
   return queues_.size() - 1;
 }
 
-// With Handlers only, the worker is the place, and there is no limit for hanging ones: each is replaced.
+// If every handler returns its verdict, the worker is the place, and there is no limit for hanging ones: each is
+// replaced.
 void Handlers::start(std::size_t threads, std::size_t places) {
   const bool any_settles_later =
       std::any_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.settles_later(); });
@@ -91,8 +92,8 @@ run::WorkResult Handlers::handle(const InFlightPtr& delivery) {
   ++queue.counters->running;
   if (delivery->due != Lease::Clock::time_point()) queue.counters->lateness.record(delivery->began() - delivery->due);
   const CallbackScope scope(scope_);
-  if (queue.settles_later()) return work_result(call(std::get<DeliveryHandler>(queue.handler), delivery));
-  std::optional<Verdict> verdict = call(std::get<Handler>(queue.handler), delivery->message);
+  if (queue.settles_later()) return work_result(pass_delivery(queue.handler, delivery));
+  std::optional<Verdict> verdict = verdict_of(queue.handler, delivery->message);
   const Verdict::Kind kind = verdict->kind();
   --queue.counters->running;
   const StageChange change = delivery->finish(std::move(verdict));
@@ -108,13 +109,14 @@ void Handlers::push_begun(InFlightMessage& delivery) {
   }
 }
 
-std::optional<Verdict> Handlers::call(const Handler& handler, const Message& message) const {
+std::optional<Verdict> Handlers::verdict_of(const Handler& handler, const Message& message) const {
   std::optional<Verdict> verdict;
   auto thrown = thrown_by([&] {
-    if (around_) {
-      verdict = around_(message, [&] { return std::optional<Verdict>(handler(message)); });
+    if (middleware_) {
+      verdict = middleware_(
+          message, [&] { return std::optional<Verdict>(handler.on_message_(handler.function_.get(), message)); });
     } else {
-      verdict = handler(message);
+      verdict = handler.on_message_(handler.function_.get(), message);
     }
     if (!verdict) verdict = nack(kNoVerdict);
   });
@@ -122,17 +124,17 @@ std::optional<Verdict> Handlers::call(const Handler& handler, const Message& mes
   return verdict;
 }
 
-StageChange Handlers::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
+StageChange Handlers::pass_delivery(const Handler& handler, const InFlightPtr& delivery) {
   const HandlerScope scope(*delivery);
   bool passed = false;  // to the handler
   const auto pass = [&] {
     if (std::exchange(passed, true)) throw std::logic_error("next: called twice; a Delivery is passed on once");
-    handler(Delivery(delivery, inbox_));
+    handler.on_delivery_(handler.function_.get(), Delivery(delivery, inbox_));
     return std::optional<Verdict>();
   };
   std::optional<Verdict> instead;
   auto thrown = thrown_by([&] {
-    instead = around_ ? around_(delivery->message, pass) : pass();
+    instead = middleware_ ? middleware_(delivery->message, pass) : pass();
     if (!passed && !instead) instead = nack(kNoVerdict);
   });
   StageChange change;

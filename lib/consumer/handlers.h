@@ -17,7 +17,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace delayqueue {
@@ -33,12 +32,12 @@ class Handlers {
 
   // `scope`: the value of CallbackScope::current() while a handler runs. Calls `wake` in any thread when there is
   // something for take_done(), and when a callback has ended. Once `stopping` is true, no handler begins. `strict`: see
-  // run::Turns. `around`: may be empty.
+  // run::Turns. `middleware`: may be empty.
   Handlers(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict,
-           Around around);
+           Middleware middleware);
 
   // Adds a queue, and returns its number: 0, 1 ... Call it before start().
-  std::size_t add_queue(AnyHandler handler, Counters& counters, const run::WorkerQueue& queue);
+  std::size_t add_queue(Handler handler, Counters& counters, const run::WorkerQueue& queue);
 
   // Makes the worker threads. At most `places` deliveries are outstanding. Throws SetupError; then it has made none.
   void start(std::size_t threads, std::size_t places);
@@ -48,7 +47,7 @@ class Handlers {
   void run(BodyFetcher::Fetched& fetched, std::size_t queue);
   bool empty() const { return given_ == 0 && (workers_ == nullptr || !workers_->has_calls()); }
   void read_loads(std::vector<run::WorkerLoad>& loads) const;
-  // Handlers that run; of queues with a DeliveryHandler: deliveries that are outstanding.
+  // Handlers that run; of queues whose handler settles later: deliveries that are outstanding.
   std::size_t running() const;
 
   // While on, one worker runs redelivered messages only, unless the queue may run no more.
@@ -61,8 +60,8 @@ class Handlers {
   std::vector<InFlightPtr> dequeue_all();
 
   // Lets another delivery begin in place of one that goes on without its lease, or whose handler hangs, so that others
-  // do not wait for it: frees its place, and adds a worker if its handler still runs. A queue with a DeliveryHandler
-  // has no room while more such deliveries of it are outstanding than it may have.
+  // do not wait for it: frees its place, and adds a worker if its handler still runs. A queue whose handler settles
+  // later has no room while more such deliveries of it are outstanding than it may have.
   void lose_place(InFlightMessage& delivery, const EventSink& log);
 
   // Returns deliveries of this lane that have a verdict, and whose handlers have been running for longer than `most`:
@@ -94,7 +93,7 @@ class Handlers {
   using Workers = run::WorkerPool<InFlightPtr>;
 
   struct Queue {
-    AnyHandler handler;
+    Handler handler;
     Counters* counters;
     std::size_t most;      // deliveries that are outstanding
     std::size_t lost = 0;  // deliveries that have not ended, and whose places were freed: see lose_place()
@@ -103,14 +102,14 @@ class Handlers {
     InFlightMessage* first_begun = nullptr;
     InFlightMessage* last_begun = nullptr;
 
-    bool settles_later() const { return std::holds_alternative<DeliveryHandler>(handler); }
+    bool settles_later() const { return handler.settles_later(); }
   };
 
   run::WorkResult handle(const InFlightPtr& delivery);
   void push_begun(InFlightMessage& delivery);
   // What it returns is set: optional, because handle() moves it on as it is.
-  std::optional<Verdict> call(const Handler& handler, const Message& message) const;
-  StageChange call(const DeliveryHandler& handler, const InFlightPtr& delivery);
+  std::optional<Verdict> verdict_of(const Handler& handler, const Message& message) const;
+  StageChange pass_delivery(const Handler& handler, const InFlightPtr& delivery);
   template <class MakeWarning>
   void warn(const MakeWarning& make);
   void ended(InFlightMessage& delivery);
@@ -122,7 +121,7 @@ class Handlers {
   const std::function<void()> wake_;
   const std::atomic<bool>& stopping_;
   const bool strict_;
-  const Around around_;
+  const Middleware middleware_;
   const std::shared_ptr<VerdictInbox> inbox_;
   std::vector<Queue> queues_;
   std::vector<run::WorkerQueue> worker_queues_;

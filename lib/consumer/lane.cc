@@ -11,8 +11,8 @@
 namespace delayqueue {
 namespace {
 
-// Most leases that a round trip renews: more would delay the verdicts behind them. There are more with a
-// DeliveryHandler only.
+// Most leases that a round trip renews: more would delay the verdicts behind them. There are more with
+// handlers of a Delivery only.
 constexpr std::size_t kMostRenewed = 20 * store::kBatch;
 
 }  // namespace
@@ -57,8 +57,8 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
     : partition_(queue, partition),
       number_(number),
       handlers_(handlers),
-      timers_(queue.options.poll_interval, queue.options.reconnect_grace, queue.options.processing_timeout,
-              queue.options.lease),
+      timers_(queue.options.tuning.poll_interval, queue.options.tuning.reconnect_grace,
+              queue.options.processing_timeout, queue.options.lease),
       wakeups_(partition_),
       lease_keeper_(queue.options.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(queue.options.backoff, [this](const auto& outcome) { on_settled(outcome); }),
@@ -71,7 +71,7 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
              poison_runs,
              {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
               [this](const auto& taken) { on_taken(taken); }}),
-      prefetch_size_(queue.options.prefetch),
+      prefetch_size_(queue.options.tuning.prefetch),
       maintenance_(upkeep, [this](std::size_t trimmed) { reporter().trimmed(trimmed); }),
       registry_entry_(partition_, entry_interval),
       copies_(partition_),

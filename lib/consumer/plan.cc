@@ -151,7 +151,7 @@ class Planner {
   }
   std::size_t most_prefetched() const { return used_servers() * limits_.prefetch; }
 
-  // How many messages all lanes together may hold. With a DeliveryHandler there may be fewer threads than running
+  // How many messages all lanes together may hold. With a handler of a Delivery there may be fewer threads than running
   // deliveries.
   std::size_t bound() const { return std::min(limits_.concurrency, all_.running + all_.idle) + all_.prefetch; }
   std::size_t places_left() const { return minus(bound(), all_.held); }

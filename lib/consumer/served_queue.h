@@ -114,7 +114,7 @@ struct ServedQueue {
   // std::invalid_argument.
   ServedQueue(const Client& client, Subscription subscription, const ConsumerOptions& own,
               const std::string& consumer_id, Handlers& handlers)
-      : name(subscription.queue),
+      : name(subscription.queue.str()),
         options(own),
         consumer(consumer_id),
         endpoint(client, name),

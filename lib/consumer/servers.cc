@@ -443,7 +443,7 @@ void WakeupListeners::read(ServedQueue& queue, const WakeupListener::Marker& mar
 
 // Begins to wait for wake-ups.
 void WakeupListeners::listen(const std::vector<bool>& listens) {
-  const milliseconds interval = options_.poll_interval;
+  const milliseconds interval = options_.tuning.poll_interval;
   for (Connection& one : connections_) {
     if (one.enabled && one.listener.may_begin(Clock::now())) {
       std::vector<std::string> keys, emptied;

@@ -10,7 +10,6 @@
 #include <set>
 #include <stdexcept>
 #include <utility>
-#include <variant>
 
 namespace delayqueue {
 namespace {
@@ -19,11 +18,10 @@ namespace {
 // 2106 a score of Redis, a number of seconds, does not have the microseconds that make the end of a lease a receipt.
 constexpr std::chrono::hours kYear{365 * 24};
 
-bool settles_later(const Subscription& subscription) {
-  return std::holds_alternative<DeliveryHandler>(subscription.handler);
-}
+bool settles_later(const Subscription& subscription) { return subscription.handler.settles_later(); }
 
-// The threads that run the handlers, if the caller has not chosen: a Handler needs one as long as it runs.
+// The threads that run the handlers, if the caller has not chosen: a handler that returns its verdict needs one until
+// then.
 std::size_t threads_for(const std::vector<Subscription>& subscriptions, std::size_t concurrency) {
   std::size_t handlers = 0;
   for (const Subscription& one : subscriptions) {
@@ -45,7 +43,7 @@ ConsumerOptions options_of(const Subscription& subscription, ConsumerOptions opt
   options.processing_timeout = own.processing_timeout.value_or(options.processing_timeout);
   options.dead_retention = own.dead_retention.value_or(options.dead_retention);
   options.dead_limit = own.dead_limit.value_or(options.dead_limit);
-  if (!settles_later(subscription)) options.threads = 0;
+  if (!settles_later(subscription)) options.tuning.threads = 0;
   validate(options, settles_later(subscription));
   options.lease = std::min<milliseconds>(options.lease, kYear);
   if (options.concurrency > all) {
@@ -56,27 +54,23 @@ ConsumerOptions options_of(const Subscription& subscription, ConsumerOptions opt
     throw std::invalid_argument("weight: " + std::to_string(own.weight) + "; expected 1 to " +
                                 std::to_string(run::Turns::kMostWeight));
   }
-  const auto* const handler = std::get_if<Handler>(&subscription.handler);
-  if (handler != nullptr ? !*handler : !std::get<DeliveryHandler>(subscription.handler)) {
-    throw std::invalid_argument("handler: none; expected a function");
-  }
   return options;
 }
 
 ConsumerOptions validated(ConsumerOptions options, const std::vector<Subscription>& subscriptions) {
   const bool any_settles_later = std::any_of(subscriptions.begin(), subscriptions.end(), settles_later);
   validate(options, any_settles_later);
-  options.poll_interval = std::min<milliseconds>(options.poll_interval, kYear);
+  options.tuning.poll_interval = std::min<milliseconds>(options.tuning.poll_interval, kYear);
   options.lease = std::min<milliseconds>(options.lease, kYear);
   if (subscriptions.empty()) throw std::invalid_argument("queues: none; expected at least one");
   std::set<std::string> queues;
   for (const Subscription& one : subscriptions) {
-    if (!queues.insert(one.queue).second) {
-      throw std::invalid_argument("queues: " + named(one.queue) + " twice; expected each queue once");
+    if (!queues.insert(one.queue.str()).second) {
+      throw std::invalid_argument("queues: " + named(one.queue.str()) + " twice; expected each queue once");
     }
   }
-  if (!any_settles_later) options.threads = options.concurrency;
-  if (options.threads == 0) options.threads = threads_for(subscriptions, options.concurrency);
+  if (!any_settles_later) options.tuning.threads = options.concurrency;
+  if (options.tuning.threads == 0) options.tuning.threads = threads_for(subscriptions, options.concurrency);
   return options;
 }
 

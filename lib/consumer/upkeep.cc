@@ -132,7 +132,7 @@ milliseconds registry_interval(milliseconds poll_interval, std::size_t queues) {
 
 store::ConsumerEntry profile_of(const ConsumerOptions& options, const std::deque<ServedQueue>& queues) {
   store::ConsumerEntry profile;
-  if (!options.register_consumer) return profile;
+  if (!options.tuning.register_consumer) return profile;
   profile.name = options.name;
   profile.host = host_name();
   profile.pid = static_cast<std::uint64_t>(::getpid());

@@ -84,7 +84,7 @@ class Maintenance {
 // What a consumer does at one moment, for its entry in the registry of one queue.
 class ConsumerActivity {
  public:
-  // `busy`: handlers that run; with a DeliveryHandler: deliveries that are outstanding. Of all its queues.
+  // `busy`: handlers that run; with a handler of a Delivery: deliveries that are outstanding. Of all its queues.
   explicit ConsumerActivity(std::size_t busy) : busy_(busy) {}
 
   // A delivery of the queue that it holds. It must live until write_to().

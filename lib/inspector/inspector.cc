@@ -299,8 +299,8 @@ std::optional<Event> Inspector::Impl::next_event(redis::Deadline deadline) {
   return std::nullopt;
 }
 
-Inspector::Inspector(const Client& client, const std::string& queue, const InspectorOptions& options)
-    : impl_("Inspector", std::make_unique<Impl>(client, queue, options)) {}
+Inspector::Inspector(const Client& client, const QueueName& queue, const InspectorOptions& options)
+    : impl_("Inspector", std::make_unique<Impl>(client, queue.str(), options)) {}
 Inspector::~Inspector() = default;
 Inspector::Inspector(Inspector&&) noexcept = default;
 Inspector& Inspector::operator=(Inspector&&) noexcept = default;

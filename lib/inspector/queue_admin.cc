@@ -231,8 +231,8 @@ void QueueAdmin::Impl::copy_pause(unsigned from, unsigned end) {
   copy_pause(partitions, pause);
 }
 
-QueueAdmin::QueueAdmin(const Client& client, const std::string& queue, const InspectorOptions& options)
-    : impl_("QueueAdmin", std::make_unique<Impl>(client, queue, options)) {}
+QueueAdmin::QueueAdmin(const Client& client, const QueueName& queue, const InspectorOptions& options)
+    : impl_("QueueAdmin", std::make_unique<Impl>(client, queue.str(), options)) {}
 QueueAdmin::~QueueAdmin() = default;
 QueueAdmin::QueueAdmin(QueueAdmin&&) noexcept = default;
 QueueAdmin& QueueAdmin::operator=(QueueAdmin&&) noexcept = default;

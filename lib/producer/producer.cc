@@ -160,8 +160,8 @@ Outcome Producer::Impl::reschedule(const std::string& id, const store::Due& due)
   return outcome;
 }
 
-Producer::Producer(const Client& client, const std::string& queue, ProducerOptions options)
-    : impl_("Producer", std::make_unique<Impl>(client, queue, std::move(options))) {}
+Producer::Producer(const Client& client, const QueueName& queue, ProducerOptions options)
+    : impl_("Producer", std::make_unique<Impl>(client, queue.str(), std::move(options))) {}
 Producer::~Producer() = default;
 Producer::Producer(Producer&&) noexcept = default;
 Producer& Producer::operator=(Producer&&) noexcept = default;

@@ -90,9 +90,9 @@ struct Router::Partition {
   Partition(const Client& client, const std::string& queue, const ProducerOptions& options, LayoutKeeper& keeper)
       : connection(client, queue, options.durability),
         copy(keeper, connection.endpoint(), 0),
-        first(connection, options.busy_wait, answered, &copy),
+        first(connection, options.tuning.busy_wait, answered, &copy),
         second_connection(connection, 0),
-        second(second_connection, options.busy_wait, answered, &copy) {}
+        second(second_connection, options.tuning.busy_wait, answered, &copy) {}
 
   // Idle consumers wait for wake-ups in partition 0 only. So the markers that sends leave in another one, for messages
   // which are due earlier than all others there, are taken out and forwarded to partition 0.
@@ -121,7 +121,7 @@ struct Router::Partition {
 
 Router::Router(const Client& client, const std::string& queue, const ProducerOptions& options,
                FailureReporter& failures)
-    : busy_wait_(options.busy_wait),
+    : busy_wait_(options.tuning.busy_wait),
       name_crc_(store::name_crc(queue, client.keys().prefix)),
       has_one_partition_(client.keys().go.bodies_under_dp),
       home_(std::make_unique<Partition>(client, queue, options, keeper_)),

@@ -34,7 +34,7 @@ void check_queue(const std::string& queue, bool hash_tag);
 // queue of an earlier version, or of another program, can be read, emptied and forgotten.
 void check_new_queue(const std::string& queue, const std::string& prefix);
 
-void validate(const ConsumerOptions& options, bool settles_later);  // true: with a DeliveryHandler
+void validate(const ConsumerOptions& options, bool settles_later);  // true: with a handler of a Delivery
 void check_at_least(const char* field, milliseconds value, milliseconds least);
 
 // Validates and converts the due time of a send or reschedule.

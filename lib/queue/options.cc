@@ -1,5 +1,6 @@
 #include <delayqueue/client.h>
 #include <delayqueue/durability.h>
+#include <delayqueue/queue_name.h>
 
 #include "queue/option_checks.h"
 #include "queue/utf8.h"
@@ -64,6 +65,18 @@ void check_new_name(const char* field, const std::string& name) {
 
 }  // namespace
 
+std::string QueueName::checked(const char* name) {
+  if (name == nullptr) throw std::invalid_argument("queue: null; expected a name");
+  return checked(std::string_view(name));
+}
+
+std::string QueueName::checked(std::string_view name) {
+  std::string queue(name);
+  check_queue(queue, false);
+  check_new_name("queue", queue);
+  return queue;
+}
+
 Durability Durability::replicas(int count, milliseconds timeout) { return {Kind::replicas, count, timeout}; }
 
 Durability Durability::disk(milliseconds timeout) { return {Kind::disk, 0, timeout}; }
@@ -98,25 +111,26 @@ void check_new_queue(const std::string& queue, const std::string& prefix) {
 void validate(const ProducerOptions& options) {
   check_number("retries", options.retries, 0, std::numeric_limits<int>::max());
   check_number("max_payload", options.max_payload, 0, kRedisStringLimit);
-  if (options.busy_wait < std::chrono::microseconds(0) || options.busy_wait > kLongestBusyWait) {
-    wrong("busy_wait", std::to_string(options.busy_wait.count()) + " us", "0 to 1000 us");
+  if (options.tuning.busy_wait < std::chrono::microseconds(0) || options.tuning.busy_wait > kLongestBusyWait) {
+    wrong("tuning.busy_wait", std::to_string(options.tuning.busy_wait.count()) + " us", "0 to 1000 us");
   }
   check_durability(options.durability);
 }
 
 void validate(const ConsumerOptions& options, bool settles_later) {
   check_number("concurrency", options.concurrency, 1, settles_later ? 1'000'000 : kMostThreads);
-  check_number("threads", options.threads, 0, kMostThreads);
-  if (!settles_later && options.threads != 0) {
-    wrong("threads", std::to_string(options.threads), "none: each handler that returns a Verdict has its own thread");
+  check_number("tuning.threads", options.tuning.threads, 0, kMostThreads);
+  if (!settles_later && options.tuning.threads != 0) {
+    wrong("tuning.threads", std::to_string(options.tuning.threads),
+          "none: each handler that returns a Verdict has its own thread");
   }
   check_at_least("lease", options.lease, milliseconds(10));
-  check_at_least("poll_interval", options.poll_interval, milliseconds(1));
+  check_at_least("tuning.poll_interval", options.tuning.poll_interval, milliseconds(1));
   check_at_least("processing_timeout", options.processing_timeout, milliseconds(1));
   check_at_least("dead_retention", options.dead_retention, milliseconds(0));
-  check_at_least("reconnect_grace", options.reconnect_grace, milliseconds(0));
+  check_at_least("tuning.reconnect_grace", options.tuning.reconnect_grace, milliseconds(0));
   check_number("dead_limit", options.dead_limit, 0, std::numeric_limits<std::int64_t>::max());
-  check_number("prefetch", options.prefetch, 0, 1'000'000);
+  check_number("tuning.prefetch", options.tuning.prefetch, 0, 1'000'000);
   check_durability(options.durability);
   if (options.durability.timeout() >
       options.lease / 3) {  // the consumer may wait this long between two renewals of a lease

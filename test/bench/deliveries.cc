@@ -36,7 +36,7 @@ void measure(Bench& bench) {
   };
   ConsumerOptions options;
   options.concurrency = count;
-  options.threads = 2;
+  options.tuning.threads = 2;
   return_free_memory();
   const double before = resident_mib(::getpid());
   Consumer consumer(bench.server.url(), kQueue, keep, options);

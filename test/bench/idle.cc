@@ -88,7 +88,7 @@ void measure_herd(Bench& bench) {
   producer.send(payload(), options);  // opens the connection; the message is not due during the run
   Monitor monitor(bench.server);
   ConsumerOptions patient;
-  patient.poll_interval = kPatience;
+  patient.tuning.poll_interval = kPatience;
   const auto start = Clock::now();
   Idlers many(bench, bench.scale.herd_consumers, patient);
   const auto calm = start + bench.scale.herd_calm;

@@ -26,17 +26,21 @@ struct Counts {
 void constructors(const std::string& name, const char* data, std::string_view view, const dq::ConsumerOptions& options,
                   const std::vector<dq::Subscription>& subscriptions) {
   dq::Producer producer_1(kUrl, {"orders"}), producer_2({"redis://a"}, name), producer_3(kUrl, {name});
-  dq::Producer producer_4(kUrl, {data, 3}), producer_5(kUrl, std::string(view), {}), producer_6("redis://a", "b", {});
+  dq::Producer producer_4(kUrl, {data}), producer_5(kUrl, std::string(view), {}), producer_6("redis://a", "b", {});
   dq::Inspector inspector_1(kUrl, {"orders"}), inspector_2(kUrl, name, {});
   dq::QueueAdmin admin_1(kUrl, {"orders"}), admin_2(kUrl, name, {});
   dq::Consumer consumer_1(kUrl, {"orders"}, kHandler, {}), consumer_2(kUrl, {name}, function, options);
   dq::Consumer consumer_3(kUrl, {{"orders", kHandler}, {name, later}, {{"mails"}, function, {}}}, options);
-  dq::Consumer consumer_4(kUrl, {{"orders", kHandler}}), consumer_5(kUrl, subscriptions), consumer_6(kUrl, {}, options);
+  dq::Consumer consumer_4(kUrl, {{"orders", kHandler}}), consumer_5(kUrl, subscriptions);
   dq::Consumer consumer_7(kUrl, {dq::Subscription{"orders", kHandler}, subscriptions.front()});
   dq::Subscription subscription{name, kHandler, {}};
   subscription.queue = "orders";
   subscription.queue = name;
-  const std::string& queue = subscription.queue;
+  const std::string& queue = subscription.queue.str();
+  const std::vector<std::string> names{name, "mails"};
+  dq::Consumer consumer_10(kUrl, {"orders", "mails"}, kHandler), consumer_11(kUrl, names, later, options);
+  dq::Consumer consumer_12(kUrl, {{"orders", "mails"}}, kHandler), consumer_13(kUrl, {name, "mails", view}, function);
+  dq::Inspector inspector_3(kUrl, dq::QueueName::of_existing(name));
 #if __cplusplus >= 202002L
   dq::Consumer consumer_8(kUrl, "orders", kHandler, {.concurrency = 4});
   dq::Consumer consumer_9(kUrl, {{.queue = "orders", .handler = kHandler, .options = {.weight = 3}}, {name, later}});
@@ -61,7 +65,24 @@ void clients(const char* text, const std::string& url, const dq::ClientOptions& 
 #endif
 }
 
-void handlers(const dq::Handler& handler, const dq::DeliveryHandler& settles_later, Counts& counts) {
+struct Owner {  // movable only
+  dq::Verdict operator()(const dq::Message&) const { return dq::ack(); }
+  std::unique_ptr<int> owned{};
+};
+
+struct OfBoth {
+  dq::Verdict operator()(const dq::Message&) const { return dq::ack(); }
+  void operator()(dq::Delivery) const {}
+};
+
+// Constructible from a null pointer, but not comparable to one: it is never empty.
+struct WithPointer {
+  explicit WithPointer(int* number) : number_(number) {}
+  void operator()(dq::Delivery&&) const& noexcept {}
+  int* number_;
+};
+
+void handlers(const dq::Handler& handler, const std::function<void(dq::Delivery)>& settles_later, Counts& counts) {
   dq::Consumer consumer_1(kUrl, "orders", function), consumer_2(kUrl, "orders", later);
   dq::Consumer consumer_3(kUrl, "orders", handler), consumer_4(kUrl, "orders", settles_later);
   dq::Consumer consumer_5(kUrl, "orders", std::ref(counts)), consumer_6(kUrl, "orders", Counts());
@@ -69,7 +90,7 @@ void handlers(const dq::Handler& handler, const dq::DeliveryHandler& settles_lat
   dq::Consumer consumer_8(kUrl, "orders", [](auto) { return dq::ack(); });
   dq::Consumer consumer_9(kUrl, "orders", [](dq::Delivery&& delivery) { std::move(delivery).nack(); });
   dq::Consumer consumer_10(kUrl, "orders", [](const dq::Message&) mutable { return dq::ack(); });
-  dq::Consumer consumer_11(kUrl, "orders", nullptr), consumer_12(kUrl, "orders", dq::Handler());
+  dq::Consumer consumer_11(kUrl, "orders", Owner()), consumer_12(kUrl, "orders", OfBoth());
   dq::Consumer consumer_13(kUrl, {{"orders", [](const auto&) { return dq::ack(); }}, {"mails", handler}});
   dq::Consumer consumer_14(kUrl, "orders", dq::in_batches([](const dq::MessageBatch& batch) {
                              return std::vector<dq::Verdict>(batch.size(), dq::ack());
@@ -77,8 +98,19 @@ void handlers(const dq::Handler& handler, const dq::DeliveryHandler& settles_lat
   const auto both = [](const auto&) { return dq::reject(); };
   dq::Consumer consumer_15(kUrl, "orders", both), consumer_16(kUrl, {{"orders", both}});
   auto pointer = std::make_unique<dq::Consumer>(kUrl, "orders", kHandler);
-  const dq::DeliveryHandler moved = later, copied = moved, empty = nullptr;
-  const dq::AnyHandler any = moved, again = any;
+  dq::Consumer consumer_17(kUrl, "orders", [own = std::make_unique<int>(1)](dq::Delivery delivery) {
+    std::move(delivery).nack(std::to_string(*own));
+  });
+  dq::Consumer consumer_18(kUrl, {{"orders", Owner()}, {"mails", &later}, {"sms", std::ref(counts)}});
+  dq::Consumer consumer_19(kUrl, "orders", std::bind(function, std::placeholders::_1));
+  dq::Consumer consumer_20(kUrl, "orders", std::bind(later, std::placeholders::_1));
+  dq::Consumer consumer_21(kUrl, "orders", WithPointer(nullptr));
+  dq::Consumer consumer_22(kUrl, "orders",
+                           [](dq::Message) mutable noexcept { return dq::snooze(dq::milliseconds(1)); });
+  const dq::Handler first = later, copied = first, of_both = OfBoth();
+  dq::Handler assigned = function;
+  assigned = copied;
+  assigned = function;
 }
 
 void messages(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& admin, const std::string& id,

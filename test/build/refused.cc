@@ -3,6 +3,7 @@
 #include <delayqueue/batch.h>
 #include <delayqueue/delayqueue.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,24 +17,31 @@ namespace {
 const std::string kUrl = "redis://127.0.0.1:6379";
 const auto kHandler = [](const dq::Message&) { return dq::ack(); };
 
-void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& admin, const dq::Consumer& consumer) {
+void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& admin, const dq::Consumer& consumer,
+            const dq::ConsumerOptions& options) {
   // Two texts in braces where one is expected.
   const char* const queues[] = {"orders", "mails"};
   char first[8] = "a", second[8] = "b";
-  dq::Consumer consumer_1(kUrl, {"orders", "mails"}, kHandler);                      // refused: deleted
-  dq::Consumer consumer_2(kUrl, {"orders", "mails", "sms"}, kHandler);               // refused: deleted
-  dq::Consumer consumer_3(kUrl, {"orders", "mails"}, kHandler, {});                  // refused: deleted
-  dq::Consumer consumer_4(kUrl, {"orders", "mails"}, [](dq::Delivery) {});           // refused: deleted
+  dq::Consumer consumer_1(kUrl, {"orders", "mails"});                                // refused: deleted
+  dq::Consumer consumer_2(kUrl, {"orders", "mails", "sms"});                         // refused: deleted
+  dq::Consumer consumer_3(kUrl, {"orders", "mails"}, options);                       // refused: deleted
+  dq::Consumer consumer_4(kUrl, {"orders", kHandler});                               // refused
+  dq::Consumer consumer_9(kUrl, {}, options);                                        // refused: deleted
   dq::Consumer consumer_5({"redis://a", "redis://b"}, "orders", kHandler);           // refused
   dq::Consumer consumer_6({"redis://a", "redis://b"}, {{"orders", kHandler}});       // refused
-  dq::Consumer consumer_7(kUrl, queues, kHandler);                                   // refused: deleted
-  dq::Consumer consumer_8(kUrl, {first, second}, kHandler);                          // refused: deleted
-  dq::Consumer consumer_9(kUrl, {{{"orders", "mails"}, kHandler}});                  // refused
-  dq::Producer producer_1(kUrl, {"orders", "mails"});                                // refused: deleted
+  dq::Consumer consumer_7(kUrl, queues, kHandler);                                   // refused
+  dq::Consumer consumer_8(kUrl, 0, kHandler);                                        // refused: deleted
+  dq::Consumer consumer_10(kUrl, {{{"orders", "mails"}, kHandler}});                 // refused
+  dq::Producer producer_1(kUrl, {"orders", "mails"});                                // refused
+  dq::Producer producer_3(kUrl, {first, second});                                    // refused
+  dq::Producer producer_4(kUrl, {{"orders", "mails"}});                              // refused
+  dq::Producer producer_5(kUrl, nullptr);                                            // refused: deleted
+  dq::Producer producer_6(kUrl, "orders", "password");                               // refused
+  dq::Producer producer_7("orders");                                                 // refused
   dq::Producer producer_2({"redis://a", "redis://b"}, "orders");                     // refused
-  dq::Inspector inspector_1(kUrl, {"orders", "mails"});                              // refused: deleted
+  dq::Inspector inspector_1(kUrl, {"orders", "mails"});                              // refused
   dq::Inspector inspector_2({"redis://a", "redis://b"}, "orders");                   // refused
-  dq::QueueAdmin admin_1(kUrl, {"orders", "mails"});                                 // refused: deleted
+  dq::QueueAdmin admin_1(kUrl, {"orders", "mails"});                                 // refused
   dq::QueueAdmin admin_2({"redis://a", "redis://b"}, "orders");                      // refused
   const dq::Subscription subscription_1{{"orders", "mails"}, kHandler};              // refused
   const std::vector<dq::Subscription> several{{{"orders", "mails"}, kHandler, {}}};  // refused
@@ -53,7 +61,7 @@ void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& ad
   (void)producer.reschedule({"a", "b"}, dq::RescheduleOptions());                    // refused
   (void)inspector.find({"a", "b"});                                                  // refused
   (void)inspector.find_everywhere({"a", "b"});                                       // refused
-  (void)consumer.stats({"orders", "mails"});                                         // refused: deleted
+  (void)consumer.stats({"orders", "mails"});                                         // refused
   dq::Headers headers;
   headers.set({"a", "b"}, "c");  // refused
   headers.set("a", {"b", "c"});  // refused
@@ -71,7 +79,7 @@ void clients() {
 }
 
 struct Address {};
-struct Owner {
+struct Owner {  // movable only
   dq::Verdict operator()(const dq::Message&) const { return dq::ack(); }
   std::unique_ptr<int> owned{};
 };
@@ -83,18 +91,27 @@ void handlers() {
   const auto borrowed = [](const dq::Delivery&) {};
   const auto other = [](const Address&) { return dq::ack(); };
   const auto also_lost = [](dq::Delivery) { return dq::nack(); };
-  const auto lost_in_batches = [](dq::Delivery) { return dq::nack(); };
+  const Owner owner{};
+  const auto changed = [](dq::Message&) { return dq::ack(); };
+  const auto two = [](const dq::Message&, int) { return dq::ack(); };
+  const auto bound = [](const dq::Delivery&) { return dq::ack(); };
   const auto batch = [](const dq::MessageBatch&) {};
   dq::Consumer consumer_1(kUrl, "orders", nothing);        // refused: it must return a Verdict
   dq::Consumer consumer_2(kUrl, "orders", number);         // refused: it must return a Verdict
-  dq::Consumer consumer_3(kUrl, "orders", lost);           // refused: it must return nothing
-  dq::Consumer consumer_4(kUrl, "orders", borrowed);       // refused: take the Delivery by value
-  dq::Consumer consumer_5(kUrl, "orders", other);          // refused: a function of a const delayqueue::Message&
-  dq::Consumer consumer_6(kUrl, "orders", 5);              // refused: a function of a const delayqueue::Message&
-  dq::Consumer consumer_7(kUrl, "orders", Owner());        // refused: it must be copyable
+  dq::Consumer consumer_3(kUrl, "orders", lost);           // refused: with a Delivery it must return nothing
+  dq::Consumer consumer_4(kUrl, "orders", borrowed);       // refused: it must take the Delivery by value
+  dq::Consumer consumer_5(kUrl, "orders", other);          // refused: a function of the form
+  dq::Consumer consumer_6(kUrl, "orders", 5);              // refused: a function of the form
+  dq::Consumer consumer_7(kUrl, "orders", owner);          // refused: it cannot be copied; pass it by std::move
   dq::Consumer consumer_8(kUrl, {{"orders", also_lost}});  // refused: it must return nothing
-  const dq::DeliveryHandler handler = lost_in_batches;  // refused: must return nothing, because a result would be lost
-  dq::in_batches(batch);                                // refused: that returns a std::vector<Verdict>
+  dq::Consumer consumer_9(kUrl, "orders", nullptr);        // refused: a function of the form
+  dq::Consumer consumer_10(kUrl, "orders", changed);       // refused: a function of the form
+  dq::Consumer consumer_11(kUrl, "orders", two);           // refused: a function of the form
+  dq::Consumer consumer_12(kUrl, "orders", "mails");       // refused: a function of the form
+  dq::Consumer consumer_13(kUrl, "orders", std::bind(bound, std::placeholders::_1));  // refused: take the Delivery
+  dq::Consumer consumer_14(kUrl, "orders", {});                                       // refused
+  const dq::Handler none;                                                             // refused
+  dq::in_batches(batch);  // refused: that returns a std::vector<Verdict>
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ConsumerOptions::around.
+// ConsumerOptions::middleware.
 #include "support/test.h"
 
 #include <delayqueue/batch.h>
@@ -34,10 +34,10 @@ class Steps {
   std::vector<std::thread::id> threads_;
 };
 
-ConsumerOptions surrounded_by(Around around) {
+ConsumerOptions surrounded_by(Middleware around) {
   ConsumerOptions options = quick();
   options.backoff = Backoff::fixed(1h);
-  options.around = std::move(around);
+  options.middleware = std::move(around);
   return options;
 }
 
@@ -50,9 +50,9 @@ std::string nacked_because(Queue& queue, const std::string& id) {
   return eventually(is_in_backoff, kPatience) ? queue.inspector.find(id)->reason : "none";
 }
 
-const DeliveryHandler kAcks = [](Delivery delivery) { std::move(delivery).ack(); };
+const Handler kAcks = [](Delivery delivery) { std::move(delivery).ack(); };
 
-TEST_CASE("around: runs around each call of the handler, in its thread, with its message and its verdict") {
+TEST_CASE("middleware: runs around each call of the handler, in its thread, with its message and its verdict") {
   Queue queue;
   Steps steps;
   const auto consumer = queue.consumer(
@@ -79,7 +79,7 @@ TEST_CASE("around: runs around each call of the handler, in its thread, with its
   CHECK(queue.empty());
 }
 
-TEST_CASE("around: may return another verdict, and need not call the handler") {
+TEST_CASE("middleware: may return another verdict, and need not call the handler") {
   Queue queue;
   std::atomic<int> handled{0};
   const auto consumer = queue.consumer(
@@ -102,7 +102,7 @@ TEST_CASE("around: may return another verdict, and need not call the handler") {
   CHECK(handled == 1);
 }
 
-TEST_CASE("around: sees the exception of the handler, and may answer it with a verdict or call the handler again") {
+TEST_CASE("middleware: sees the exception of the handler, and may answer it with a verdict or call the handler again") {
   Queue queue;
   std::atomic<int> calls{0};
   std::atomic<bool> seen{false};
@@ -127,7 +127,7 @@ TEST_CASE("around: sees the exception of the handler, and may answer it with a v
   CHECK(calls == 2);
 }
 
-TEST_CASE("around: its exception is the reason of a nack, as that of the handler, and so is a missing verdict") {
+TEST_CASE("middleware: its exception is the reason of a nack, as that of the handler, and so is a missing verdict") {
   for (const bool settles_later : {false, true}) {
     CAPTURE(settles_later);
     Queue queue;
@@ -137,21 +137,21 @@ TEST_CASE("around: its exception is the reason of a nack, as that of the handler
           if (message.payload() == "throws a number") throw 42;
           return std::nullopt;
         });
-    const auto consumer = settles_later ? queue.delivery_consumer(kAcks, options) : queue.consumer(ack_all, options);
+    const auto consumer = settles_later ? queue.consumer(kAcks, options) : queue.consumer(ack_all, options);
     consumer->start();
     const std::string throws = queue.send("throws");
     const std::string number = queue.send("throws a number");
     const std::string empty = queue.send("returns nothing");
     CHECK(nacked_because(queue, throws) == "before the handler");
     CHECK(nacked_because(queue, number) == "42 (an int, no std::exception)");
-    CHECK(nacked_because(queue, empty) == "around returned no verdict");
+    CHECK(nacked_because(queue, empty) == "middleware returned no verdict");
     CHECK(consumer->stop(kPatience));
     CHECK(consumer->stats().nacked == 3);
     CHECK(consumer->stats().running == 0);
   }
 }
 
-TEST_CASE("around: an exception after the handler has returned its verdict nacks the message") {
+TEST_CASE("middleware: an exception after the handler has returned its verdict nacks the message") {
   Queue queue;
   const auto consumer =
       queue.consumer(ack_all, surrounded_by([](const Message&, const NextHandler& next) -> std::optional<Verdict> {
@@ -163,12 +163,12 @@ TEST_CASE("around: an exception after the handler has returned its verdict nacks
   CHECK(consumer->stop(kPatience));
 }
 
-TEST_CASE("around: of a DeliveryHandler surrounds the call, and has no influence on the verdict") {
+TEST_CASE("middleware: of a handler of a Delivery surrounds the call, and has no influence on the verdict") {
   Queue queue;
   Steps steps;
   std::mutex mutex;
   std::vector<Delivery> kept;
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         steps.add("handler");
         const std::lock_guard lock(mutex);
@@ -196,10 +196,10 @@ TEST_CASE("around: of a DeliveryHandler surrounds the call, and has no influence
   CHECK(queue.empty());
 }
 
-TEST_CASE("around: a message that it does not pass to a DeliveryHandler gets its verdict") {
+TEST_CASE("middleware: a message that it does not pass to a handler of a Delivery gets its verdict") {
   Queue queue;
   std::atomic<int> handled{0};
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         ++handled;
         std::move(delivery).ack();
@@ -217,11 +217,11 @@ TEST_CASE("around: a message that it does not pass to a DeliveryHandler gets its
   CHECK(consumer->stats().running == 0);
 }
 
-TEST_CASE("around: a DeliveryHandler gets a message once, and a second next() throws") {
+TEST_CASE("middleware: a handler of a Delivery gets a message once, and a second next() throws") {
   Queue queue;
   std::atomic<int> handled{0};
   std::atomic<bool> refused{false};
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         ++handled;
         std::move(delivery).ack();
@@ -243,25 +243,25 @@ TEST_CASE("around: a DeliveryHandler gets a message once, and a second next() th
   CHECK(handled == 1);
 }
 
-TEST_CASE("around: the exception of a DeliveryHandler that drops its Delivery is the reason of the nack") {
+TEST_CASE("middleware: the exception of a handler that drops its Delivery is the reason of the nack") {
   Queue queue;
   std::atomic<bool> seen{false};
-  const auto consumer = queue.delivery_consumer([](Delivery) { throw std::runtime_error("in the handler"); },
-                                                surrounded_by([&](const Message&, const NextHandler& next) {
-                                                  try {
-                                                    return next();
-                                                  } catch (const std::exception&) {
-                                                    seen = true;
-                                                    throw;
-                                                  }
-                                                }));
+  const auto consumer = queue.consumer([](Delivery) { throw std::runtime_error("in the handler"); },
+                                       surrounded_by([&](const Message&, const NextHandler& next) {
+                                         try {
+                                           return next();
+                                         } catch (const std::exception&) {
+                                           seen = true;
+                                           throw;
+                                         }
+                                       }));
   consumer->start();
   CHECK(nacked_because(queue, queue.send("x")) == "in the handler");
   CHECK(consumer->stop(kPatience));
   CHECK(seen);
 }
 
-TEST_CASE("around: an exception after a DeliveryHandler has settled its delivery is logged, and changes nothing") {
+TEST_CASE("middleware: an exception after a handler has settled its delivery is logged, and changes nothing") {
   Queue queue;
   Lines lines;
   ConsumerOptions options = surrounded_by([](const Message&, const NextHandler& next) -> std::optional<Verdict> {
@@ -269,7 +269,7 @@ TEST_CASE("around: an exception after a DeliveryHandler has settled its delivery
     throw std::runtime_error("after the handler");
   });
   options.logger = lines.logger();
-  const auto consumer = queue.delivery_consumer(kAcks, options);
+  const auto consumer = queue.consumer(kAcks, options);
   consumer->start();
   const std::string id = queue.send("x");
   CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
@@ -280,7 +280,7 @@ TEST_CASE("around: an exception after a DeliveryHandler has settled its delivery
   CHECK(queue.empty());
 }
 
-TEST_CASE("around: serves all queues of a consumer, whichever kind of handler they have") {
+TEST_CASE("middleware: serves all queues of a consumer, whichever kind of handler they have") {
   Queue one, two;
   Steps steps;
   const ConsumerOptions options = surrounded_by([&](const Message& message, const NextHandler& next) {
@@ -299,7 +299,7 @@ TEST_CASE("around: serves all queues of a consumer, whichever kind of handler th
   CHECK(steps.all() == std::vector<std::string>{one.name + " verdict", two.name + " none"});
 }
 
-TEST_CASE("around: a batch is not surrounded, but each of its messages when it arrives") {
+TEST_CASE("middleware: a batch is not surrounded, but each of its messages when it arrives") {
   Queue queue;
   Steps steps;
   ConsumerOptions options = surrounded_by([&](const Message&, const NextHandler& next) {
@@ -307,14 +307,14 @@ TEST_CASE("around: a batch is not surrounded, but each of its messages when it a
     return next();
   });
   options.concurrency = 2;
-  options.threads = 1;
-  const auto consumer = queue.delivery_consumer(in_batches(
-                                                    [&](const MessageBatch& batch) {
-                                                      steps.add("batch");
-                                                      return std::vector<Verdict>(batch.size(), ack());
-                                                    },
-                                                    {2, 1h}),
-                                                options);
+  options.tuning.threads = 1;
+  const auto consumer = queue.consumer(in_batches(
+                                           [&](const MessageBatch& batch) {
+                                             steps.add("batch");
+                                             return std::vector<Verdict>(batch.size(), ack());
+                                           },
+                                           {2, 1h}),
+                                       options);
   queue.producer.send_batch({"a", "b"});
   consumer->start();
   CHECK(eventually([&] { return consumer->stats().acked == 2; }, kPatience));
@@ -322,7 +322,7 @@ TEST_CASE("around: a batch is not surrounded, but each of its messages when it a
   CHECK(steps.all() == std::vector<std::string>{"before", "before", "batch"});
 }
 
-TEST_CASE("around: its time is part of the handler's, so processing_timeout ends the lease") {
+TEST_CASE("middleware: its time is part of the handler's, so processing_timeout ends the lease") {
   Queue queue;
   std::atomic<bool> lost{false};
   ConsumerOptions options = surrounded_by([&](const Message& message, const NextHandler& next) {

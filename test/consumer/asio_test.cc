@@ -42,16 +42,16 @@ TEST_CASE("asio: coroutines on the caller's executor settle messages, many at th
   std::atomic<int> running{0};
   std::atomic<int> most{0};
   ConsumerOptions options = quick(200);
-  options.threads = 1;
-  const auto consumer = queue.delivery_consumer(in_coroutines(io.executor(),
-                                                              [&](const Message&) -> net::awaitable<Verdict> {
-                                                                if (std::this_thread::get_id() != io.id()) ++elsewhere;
-                                                                most = std::max<int>(most, ++running);
-                                                                co_await sleep_for(300ms);
-                                                                --running;
-                                                                co_return ack();
-                                                              }),
-                                                options);
+  options.tuning.threads = 1;
+  const auto consumer = queue.consumer(in_coroutines(io.executor(),
+                                                     [&](const Message&) -> net::awaitable<Verdict> {
+                                                       if (std::this_thread::get_id() != io.id()) ++elsewhere;
+                                                       most = std::max<int>(most, ++running);
+                                                       co_await sleep_for(300ms);
+                                                       --running;
+                                                       co_return ack();
+                                                     }),
+                                       options);
   consumer->start();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
@@ -66,12 +66,12 @@ TEST_CASE("asio: an exception of the coroutine is a nack with its text") {
   OneThread io;
   ConsumerOptions options = quick();
   options.backoff = Backoff::fixed(1h);
-  const auto consumer = queue.delivery_consumer(in_coroutines(io.executor(),
-                                                              [](const Message&) -> net::awaitable<Verdict> {
-                                                                co_await sleep_for(1ms);
-                                                                throw std::runtime_error("stock service: timeout");
-                                                              }),
-                                                options);
+  const auto consumer = queue.consumer(in_coroutines(io.executor(),
+                                                     [](const Message&) -> net::awaitable<Verdict> {
+                                                       co_await sleep_for(1ms);
+                                                       throw std::runtime_error("stock service: timeout");
+                                                     }),
+                                       options);
   consumer->start();
   CHECK(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
   CHECK(consumer->stop());
@@ -107,13 +107,13 @@ TEST_CASE("asio: coroutines that are suspended when their context ends leave the
   queue.producer.send_batch(numbers(3));
   std::optional<OneThread> io(std::in_place);
   std::atomic<int> begun{0};
-  auto consumer = queue.delivery_consumer(in_coroutines(io->executor(),
-                                                        [&](const Message&) -> net::awaitable<Verdict> {
-                                                          ++begun;
-                                                          co_await sleep_for(1h);
-                                                          co_return ack();
-                                                        }),
-                                          quick(3));
+  auto consumer = queue.consumer(in_coroutines(io->executor(),
+                                               [&](const Message&) -> net::awaitable<Verdict> {
+                                                 ++begun;
+                                                 co_await sleep_for(1h);
+                                                 co_return ack();
+                                               }),
+                                 quick(3));
   consumer->start();
   REQUIRE(eventually([&] { return begun == 3; }, kPatience));
   CHECK_FALSE(consumer->stop(50ms));

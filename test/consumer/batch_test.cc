@@ -36,7 +36,7 @@ TEST_CASE("batch: the handler gets full batches while there are enough messages"
   Queue queue;
   queue.producer.send_batch(numbers(200));
   Batches batches;
-  const auto consumer = queue.delivery_consumer(in_batches(batches.record(), {10, 1h}), quick(10));
+  const auto consumer = queue.consumer(in_batches(batches.record(), {10, 1h}), quick(10));
   consumer->start();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
@@ -48,7 +48,7 @@ TEST_CASE("batch: the handler gets full batches while there are enough messages"
 TEST_CASE("batch: one that is not full is handled when its time has come, also while the consumer stops") {
   Queue queue;
   Batches batches;
-  const auto consumer = queue.delivery_consumer(in_batches(batches.record(), {100, 1s}), quick(100));
+  const auto consumer = queue.consumer(in_batches(batches.record(), {100, 1s}), quick(100));
   consumer->start();
   const auto sent_at = std::chrono::steady_clock::now();
   queue.producer.send_batch(numbers(3));
@@ -71,16 +71,16 @@ TEST_CASE("batch: each message gets its own verdict") {
     if (message.payload() == "ack") return ack();
     return message.payload() == "nack" ? nack(1h, "not now") : reject("never");
   };
-  const auto consumer = queue.delivery_consumer(in_batches(
-                                                    [&](const MessageBatch& batch) {
-                                                      std::vector<Verdict> verdicts;
-                                                      for (const Message& message : batch) {
-                                                        verdicts.push_back(verdict_of(message));
-                                                      }
-                                                      return verdicts;
-                                                    },
-                                                    {3, 1h}),
-                                                quick(3));
+  const auto consumer = queue.consumer(in_batches(
+                                           [&](const MessageBatch& batch) {
+                                             std::vector<Verdict> verdicts;
+                                             for (const Message& message : batch) {
+                                               verdicts.push_back(verdict_of(message));
+                                             }
+                                             return verdicts;
+                                           },
+                                           {3, 1h}),
+                                       quick(3));
   consumer->start();
   CHECK(eventually([&] { return consumer->stats().acked == 1 && consumer->stats().nacked == 2; }, kPatience));
   CHECK(consumer->stop());
@@ -96,13 +96,13 @@ TEST_CASE("batch: an exception, and a wrong number of verdicts, nack all message
     queue.producer.send_batch(numbers(2));
     ConsumerOptions options = quick(2);
     options.backoff = Backoff::fixed(1h);
-    const auto consumer = queue.delivery_consumer(in_batches(
-                                                      [throws](const MessageBatch&) -> std::vector<Verdict> {
-                                                        if (throws) throw std::runtime_error("the database is away");
-                                                        return {ack()};
-                                                      },
-                                                      {2, 1h}),
-                                                  options);
+    const auto consumer = queue.consumer(in_batches(
+                                             [throws](const MessageBatch&) -> std::vector<Verdict> {
+                                               if (throws) throw std::runtime_error("the database is away");
+                                               return {ack()};
+                                             },
+                                             {2, 1h}),
+                                         options);
     consumer->start();
     CHECK(eventually([&] { return consumer->stats().nacked == 2; }, kPatience));
     CHECK(consumer->stop());
@@ -116,7 +116,7 @@ TEST_CASE("batch: a consumer that ends while messages wait leaves them to their 
   Queue queue;
   queue.producer.send_batch(numbers(3));
   Batches batches;
-  auto consumer = queue.delivery_consumer(in_batches(batches.record(), {100, 1h}), quick(100));
+  auto consumer = queue.consumer(in_batches(batches.record(), {100, 1h}), quick(100));
   consumer->start();
   REQUIRE(eventually([&] { return consumer->stats().running == 3; }, kPatience));
   CHECK_FALSE(consumer->stop(50ms));

@@ -163,7 +163,7 @@ TEST_CASE("deliver: a consumer sleeps until the next due time, even with a long 
   }
   Ledger ledger;
   ConsumerOptions options = quick();
-  options.poll_interval = 10min;
+  options.tuning.poll_interval = 10min;
   const auto consumer = queue.consumer(ledger.watch(), options);
   consumer->start();
   CHECK(ledger.reaches(3));

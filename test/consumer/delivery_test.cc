@@ -20,7 +20,7 @@ using test::Lines;
 // Keeps the deliveries of a consumer. A consumer waits for them when it ends: clear() them first.
 class Held {
  public:
-  DeliveryHandler keep() {
+  Handler keep() {
     return [this](Delivery delivery) { add(std::move(delivery)); };
   }
   void add(Delivery delivery) {
@@ -62,7 +62,7 @@ TEST_CASE("delivery: a verdict from another thread counts after the handler has 
   std::vector<std::string> ids;
   for (const char* payload : {"ack", "nack", "reject", "snooze"}) ids.push_back(queue.send(payload));
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep(), quick(4));
+  const auto consumer = queue.consumer(held.keep(), quick(4));
   consumer->start();
   REQUIRE(held.reaches(4));
   CHECK(consumer->stats().running == 4);
@@ -95,7 +95,7 @@ TEST_CASE("delivery: a handler may settle it before it returns, and go on") {
   Queue queue;
   queue.producer.send_batch(numbers(500));
   std::atomic<int> returned{0};
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         CHECK(std::move(delivery).ack());
         CHECK_FALSE(delivery.message().payload().empty());  // NOLINT(bugprone-use-after-move): valid until destroyed
@@ -114,7 +114,7 @@ TEST_CASE("delivery: the first verdict of several counts, the others return fals
   Queue queue;
   const std::string id = queue.send("x");
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep());
+  const auto consumer = queue.consumer(held.keep());
   consumer->start();
   REQUIRE(held.reaches(1));
   const std::shared_ptr<Delivery> shared = held.take().share();
@@ -130,7 +130,7 @@ TEST_CASE("delivery: of 64 threads that settle one at the same time, one succeed
   Queue queue;
   queue.producer.send_batch(numbers(20));
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep(), quick(20));
+  const auto consumer = queue.consumer(held.keep(), quick(20));
   consumer->start();
   REQUIRE(held.reaches(20));
   for (int round = 0; round < 20; ++round) {
@@ -157,8 +157,8 @@ TEST_CASE("delivery: 64 threads settle different ones at the same time, while ha
   Queue queue;
   Held held;
   ConsumerOptions options = quick(500);
-  options.threads = 2;
-  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  options.tuning.threads = 2;
+  const auto consumer = queue.consumer(held.keep(), options);
   consumer->start();
   queue.producer.send_batch(numbers(kThreads * kEach));
   std::atomic<std::size_t> left{kThreads * kEach};
@@ -195,7 +195,7 @@ TEST_CASE("delivery: one that was moved from settles nothing and has no message;
   Held held;
   ConsumerOptions options = quick(2);
   options.backoff = Backoff::fixed(1h);
-  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  const auto consumer = queue.consumer(held.keep(), options);
   consumer->start();
   REQUIRE(held.reaches(2));
   Delivery first = held.take();
@@ -222,7 +222,7 @@ TEST_CASE("delivery: one that is destroyed without a verdict is nacked, in the h
   Held held;
   ConsumerOptions options = quick(2);
   options.backoff = Backoff::fixed(1h);
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         if (delivery.message().payload() == "later") held.add(std::move(delivery));
       },
@@ -244,7 +244,7 @@ TEST_CASE("delivery: one that is destroyed while the consumer stops returns to t
   Queue queue;
   const std::string id = queue.send("x");
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep());
+  const auto consumer = queue.consumer(held.keep());
   consumer->start();
   REQUIRE(held.reaches(1));
   consumer->request_stop();
@@ -261,7 +261,7 @@ TEST_CASE("delivery: if the handler throws and so destroys it, the exception's t
   const std::string other = queue.send("other");
   ConsumerOptions options = quick(2);
   options.backoff = Backoff::fixed(1h);
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [](Delivery delivery) {
         const Delivery moved = std::move(delivery);  // destroyed by the exception, too
         if (moved.message().payload() == "text") throw std::runtime_error("stock service: timeout");
@@ -282,7 +282,7 @@ TEST_CASE("delivery: a handler that throws after it has moved it elsewhere is lo
   Lines lines;
   ConsumerOptions options = quick();
   options.logger = lines.logger();
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         held.add(std::move(delivery));
         throw std::runtime_error("too late");
@@ -304,8 +304,8 @@ TEST_CASE("delivery: at most `concurrency` are outstanding, and the others are l
   queue.producer.send_batch(numbers(10));
   Held held;
   ConsumerOptions options = quick(3);
-  options.threads = 1;
-  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  options.tuning.threads = 1;
+  const auto consumer = queue.consumer(held.keep(), options);
   consumer->start();
   REQUIRE(held.reaches(3));
   for (std::size_t settled = 0; settled < 7; ++settled) {
@@ -332,7 +332,7 @@ TEST_CASE("delivery: leases are renewed until it is settled, over many leases") 
   Held held;
   ConsumerOptions options = quick(kCount);
   options.lease = 600ms;
-  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  const auto consumer = queue.consumer(held.keep(), options);
   consumer->start();
   REQUIRE(held.reaches(kCount));
   std::this_thread::sleep_for(6s);  // ten leases
@@ -395,10 +395,10 @@ TEST_CASE("delivery: 100,000 outstanding ones take no thread each, and little me
   for (std::size_t sent = 0; sent < kCount; sent += some.size()) queue.producer.send_batch(some);
   Held held;
   ConsumerOptions options = quick(kCount);
-  options.threads = 2;
+  options.tuning.threads = 2;
   const std::size_t threads = test::threads_of_this_process();
   const std::size_t bytes = resident_bytes();
-  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  const auto consumer = queue.consumer(held.keep(), options);
   consumer->start();
   REQUIRE(held.reaches(kCount));
   CHECK(test::threads_of_this_process() <= threads + 4);
@@ -431,7 +431,7 @@ TEST_CASE("delivery: after processing_timeout the place is refilled; too many su
   options.lease = 200ms;
   options.processing_timeout = 100ms;
   options.logger = lines.logger();
-  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  const auto consumer = queue.consumer(held.keep(), options);
   consumer->start();
   REQUIRE(held.reaches(4));  // two have lost their leases
   CHECK(eventually([&] { return !lines.find("more than `concurrency`").empty(); }, kPatience));
@@ -461,12 +461,12 @@ TEST_CASE("delivery: a handler that hangs longer than processing_timeout is repl
   Queue queue;
   Gate gate;
   ConsumerOptions options = quick(2);
-  options.threads = 1;
+  options.tuning.threads = 1;
   options.lease = 200ms;
   options.processing_timeout = 100ms;
   std::atomic<int> handled{0};
   queue.send("hangs", with(&SendOptions::retries, 0));
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         if (delivery.message().payload() == "hangs") gate.pass();
         handled += std::move(delivery).ack();
@@ -489,12 +489,12 @@ TEST_CASE(
   Gate gate;
   Lines lines;
   ConsumerOptions options = quick();
-  options.threads = 1;
+  options.tuning.threads = 1;
   options.processing_timeout = 100ms;
   options.logger = lines.logger();
   std::atomic<int> handled{0};
   queue.send("hangs");
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         const bool hangs = delivery.message().payload() == "hangs";
         handled += std::move(delivery).ack();
@@ -519,13 +519,13 @@ TEST_CASE("delivery: a handler that was replaced, and settles it after that, is 
   Gate gate;
   Lines lines;
   ConsumerOptions options = quick(2);
-  options.threads = 1;
+  options.tuning.threads = 1;
   options.lease = 200ms;
   options.processing_timeout = 100ms;
   options.logger = lines.logger();
   std::atomic<bool> settled{false};
   queue.send("hangs", with(&SendOptions::retries, 0));
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         while (!delivery.message().lease_lost()) std::this_thread::sleep_for(1ms);
         static_cast<void>(std::move(delivery).ack());
@@ -549,7 +549,7 @@ TEST_CASE("delivery: one whose handler has dropped it, and hangs, loses its leas
   options.processing_timeout = 100ms;
   std::atomic<int> handled{0};
   queue.send("hangs", with(&SendOptions::retries, 0));
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         if (delivery.message().payload() == "hangs") {
           { const Delivery dropped = std::move(delivery); }
@@ -573,7 +573,7 @@ TEST_CASE("delivery: stop waits for outstanding ones, and settles their verdicts
   Queue queue;
   queue.producer.send_batch(numbers(50));
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep(), quick(20));
+  const auto consumer = queue.consumer(held.keep(), quick(20));
   consumer->start();
   REQUIRE(held.reaches(20));
   std::thread settling([&] {
@@ -593,7 +593,7 @@ TEST_CASE("delivery: after a stop that returned false its calls return false; th
   Queue queue;
   const std::string id = queue.send("x");
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep());
+  const auto consumer = queue.consumer(held.keep());
   consumer->start();
   REQUIRE(held.reaches(1));
   CHECK_FALSE(consumer->stop(100ms));
@@ -603,7 +603,7 @@ TEST_CASE("delivery: after a stop that returned false its calls return false; th
   CHECK(queue.inspector.find(id)->held);
   test::rewind(queue.base, 1h);
   Held after;
-  const auto next = queue.delivery_consumer(after.keep());
+  const auto next = queue.consumer(after.keep());
   next->start();
   REQUIRE(after.reaches(1));
   Delivery again = after.take();
@@ -617,7 +617,7 @@ TEST_CASE("delivery: one that outlives its consumer settles nothing, and its mes
   Queue queue;
   queue.producer.send_batch(numbers(2));
   Held held;
-  auto consumer = queue.delivery_consumer(held.keep(), quick(2));
+  auto consumer = queue.consumer(held.keep(), quick(2));
   consumer->start();
   REQUIRE(held.reaches(2));
   CHECK_FALSE(consumer->stop(0ms));
@@ -633,7 +633,7 @@ TEST_CASE("request_stop: a thread that settles the deliveries need not wait; the
   Queue queue;
   queue.producer.send_batch(numbers(5));
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep(), quick(3));
+  const auto consumer = queue.consumer(held.keep(), quick(3));
   consumer->start();
   REQUIRE(held.reaches(3));
   std::atomic<int> clean{0};
@@ -651,7 +651,7 @@ TEST_CASE("request_stop: the callback gets false if a delivery is not settled in
   Queue queue;
   queue.send("x");
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep());
+  const auto consumer = queue.consumer(held.keep());
   consumer->start();
   REQUIRE(held.reaches(1));
   std::atomic<int> result{-1};
@@ -713,7 +713,7 @@ TEST_CASE("delivery: in a fork it settles nothing, and the parent's one is not a
   Queue queue;
   queue.send("x");
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep());
+  const auto consumer = queue.consumer(held.keep());
   consumer->start();
   REQUIRE(held.reaches(1));
   const std::shared_ptr<Delivery> shared = held.take().share();
@@ -746,7 +746,7 @@ TEST_CASE("settle: the callback is called when Redis has confirmed the verdict, 
   Queue queue;
   queue.send("x");
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep());
+  const auto consumer = queue.consumer(held.keep());
   consumer->start();
   REQUIRE(held.reaches(1));
   std::atomic<bool> gone{false};
@@ -765,7 +765,7 @@ TEST_CASE("settle: the callback gets `stale` if the verdict came too late") {
   Queue queue;
   const std::string id = queue.send("x");
   Held held;
-  const auto consumer = queue.delivery_consumer(held.keep());
+  const auto consumer = queue.consumer(held.keep());
   consumer->start();
   REQUIRE(held.reaches(1));
   CHECK(queue.admin.bury({id}, {"an order of the test", HeldMessages::force}).size() == 1);
@@ -876,7 +876,7 @@ TEST_CASE("settle: an exception of the callback is logged") {
   Lines lines;
   ConsumerOptions options = quick();
   options.logger = lines.logger();
-  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  const auto consumer = queue.consumer(held.keep(), options);
   consumer->start();
   REQUIRE(held.reaches(1));
   CHECK(held.take().settle(ack(), [](Settlement) { throw std::runtime_error("no idea"); }));

@@ -23,8 +23,8 @@ TEST_CASE("extreme times: a consumer with the longest durations delivers, wakes,
     ConsumerOptions options;
     options.logger = no_log();
     options.concurrency = 2;
-    options.lease = options.poll_interval = options.processing_timeout = longest;
-    options.dead_retention = options.reconnect_grace = longest;
+    options.lease = options.tuning.poll_interval = options.processing_timeout = longest;
+    options.dead_retention = options.tuning.reconnect_grace = longest;
     options.backoff = Backoff::exponential(longest, longest);
     client_options.connect_timeout = client_options.command_timeout = longest;
     std::atomic<int> handled{0};
@@ -103,11 +103,17 @@ TEST_CASE("extreme times: durations that are no such times are refused, and the 
       Consumer(
           queue.url, "q", [](const Message&) { return ack(); }, options);
     };
+    const auto tuned_with = [&](milliseconds ConsumerTuning::*member) {
+      ConsumerOptions options;
+      options.tuning.*member = wrong;
+      Consumer(
+          queue.url, "q", [](const Message&) { return ack(); }, options);
+    };
     refuses("lease", [&] { consumer_with(&ConsumerOptions::lease); });
-    refuses("poll_interval", [&] { consumer_with(&ConsumerOptions::poll_interval); });
+    refuses("tuning.poll_interval", [&] { tuned_with(&ConsumerTuning::poll_interval); });
     refuses("processing_timeout", [&] { consumer_with(&ConsumerOptions::processing_timeout); });
     refuses("dead_retention", [&] { consumer_with(&ConsumerOptions::dead_retention); });
-    refuses("reconnect_grace", [&] { consumer_with(&ConsumerOptions::reconnect_grace); });
+    refuses("tuning.reconnect_grace", [&] { tuned_with(&ConsumerTuning::reconnect_grace); });
     refuses("durability.timeout",
             [&] { Producer(queue.url, "q", with(&ProducerOptions::durability, Durability::disk(wrong))); });
     refuses("connect_timeout", [&] { Client(queue.url, with(&ClientOptions::connect_timeout, wrong)); });

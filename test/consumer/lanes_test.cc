@@ -73,7 +73,7 @@ std::size_t copies(const Queue& queue, unsigned partitions, const std::string& t
 
 ConsumerOptions seldom_polling() {
   ConsumerOptions options = quick(2);
-  options.poll_interval = 1h;
+  options.tuning.poll_interval = 1h;
   return options;
 }
 
@@ -314,7 +314,7 @@ TEST_CASE("lanes: while wake-ups work an upper partition is polled every 10 poll
   LaneSender sender(queue);
   Ledger ledger;
   ConsumerOptions options = quick();
-  options.poll_interval = 100ms;
+  options.tuning.poll_interval = 100ms;
   const auto consumer = queue.consumer(ledger.watch(), options);
   consumer->start();
   const auto lateness = [&](std::size_t deliveries) {
@@ -500,7 +500,7 @@ TEST_CASE("lanes: the concurrency of a queue holds for all its partitions togeth
   SubscriptionOptions three;
   three.concurrency = 3;
   ConsumerOptions options = quick(6);
-  options.prefetch = 0;
+  options.tuning.prefetch = 0;
   const auto handler = [&](const Message&) {
     gate.pass();
     return ack();

@@ -226,7 +226,7 @@ TEST_CASE("lasting failures: hundreds of deliveries beyond processing_timeout ar
   ConsumerOptions options = quick(100);
   options.processing_timeout = 200ms;
   options.logger = lines.logger();
-  const DeliveryHandler keeps = [&](Delivery delivery) {
+  const Handler keeps = [&](Delivery delivery) {
     const std::lock_guard lock(mutex);
     kept.push_back(std::move(delivery));
   };

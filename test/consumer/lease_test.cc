@@ -34,7 +34,7 @@ TEST_CASE("lease: message.lease_lost() is false while the lease is renewed") {
   Ledger ledger;
   ConsumerOptions options = quick();
   options.lease = 4s;
-  options.poll_interval = 1h;
+  options.tuning.poll_interval = 1h;
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
     for (int i = 0; i < 27; ++i) {  // longer than the lease
       if (message.lease_lost()) ++lost;
@@ -206,7 +206,7 @@ TEST_CASE("reconnect_grace: a consumer that just connected does not reclaim ende
   test::redis().cmd({"RPOP", queue.base + ":ready"});
   test::redis().cmd({"ZADD", queue.base + ":unack", "1000000000.123456", id});
   ConsumerOptions options = quick();
-  options.reconnect_grace = 1s;
+  options.tuning.reconnect_grace = 1s;
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), options);
   const auto begin = std::chrono::steady_clock::now();
@@ -227,7 +227,7 @@ TEST_CASE("reconnect_grace: a consumer whose links are shorter than it takes end
     }
     test::FaultProxy proxy(test::server().socket(), test::FaultProxy::Via::unix_socket);
     ConsumerOptions options = quick();
-    options.reconnect_grace = 2s;
+    options.tuning.reconnect_grace = 2s;
     Ledger ledger;
     const test::ConsumerPtr consumer(new Consumer(proxy.url(), queue.name, ledger.watch(), options));
     std::atomic<bool> over{false};
@@ -245,7 +245,7 @@ TEST_CASE("reconnect_grace: it does not delay a message that the new consumer it
   Queue queue;
   queue.send("x");
   ConsumerOptions options = quick();
-  options.reconnect_grace = 60s;
+  options.tuning.reconnect_grace = 60s;
   options.backoff = Backoff::fixed(50ms);
   Ledger ledger;
   const auto consumer = queue.consumer(
@@ -267,7 +267,7 @@ TEST_CASE("lease: handlers of one message never overlap, with several consumers,
       ConsumerOptions options = quick(3);
       options.lease = 60ms;
       options.processing_timeout = 90ms;
-      options.poll_interval = 5ms;
+      options.tuning.poll_interval = 5ms;
       const auto handler = [seed, i](const Message& message) -> Verdict {
         thread_local std::minstd_rand random(seed * 1000 + i);
         const auto dice = message.attempt() > 8 ? 9 : random() % 10;

@@ -30,7 +30,7 @@ void drain(bool has_others) {
     return ack();
   };
   ConsumerOptions options = test::quick(8);
-  options.prefetch = 1000;
+  options.tuning.prefetch = 1000;
   std::vector<Subscription> subscriptions{{queue.name, ledger.watch(handle)}};
   if (has_others) subscriptions.push_back({other.name, others.watch()});
   consumer = test::ConsumerPtr(new Consumer(proxy.url(), std::move(subscriptions), options));

@@ -41,7 +41,7 @@ constexpr milliseconds kPrompt = (TEST_SANITIZED ? 3 : 1) * 2s;
 // Options of a consumer that finds messages by wake-ups only.
 ConsumerOptions without_polls(std::size_t concurrency) {
   ConsumerOptions options = quick(concurrency);
-  options.poll_interval = 1h;
+  options.tuning.poll_interval = 1h;
   return options;
 }
 
@@ -94,8 +94,6 @@ TEST_CASE("many queues: impossible subscriptions are refused with the name and t
   CHECK(has(refusal({{"a", handler}, {"b", handler, with_weight(1001)}}), "queue \"b\": weight: 1001"));
   CHECK(has(refusal({{"a", handler, with_concurrency(0)}, {"b", handler}}), "queue \"a\": concurrency: 0"));
   CHECK(has(refusal({{"a", handler, with_concurrency(10'001)}, {"b", handler}}), "concurrency: 10001"));
-  CHECK(has(refusal({{"a", handler}, {"b", {}}}), "queue \"b\": handler: none"));
-  CHECK(has(refusal({{"a", handler}, {"", handler}}), "queue: empty"));
   SubscriptionOptions short_lease;
   short_lease.lease = 1ms;
   CHECK(has(refusal({{"a", handler}, {"b", handler, short_lease}}), "queue \"b\": lease: 1 ms"));
@@ -121,7 +119,7 @@ TEST_CASE("many queues: with full load the weights 6, 3 and 1 get about 6, 3 and
       subscriptions.push_back({queues[i].name, ledger.watch(), with_weight(weights[i])});
     }
     ConsumerOptions options = quick(row.concurrency);
-    options.prefetch = row.prefetch;
+    options.tuning.prefetch = row.prefetch;
     const auto consumer = serve(subscriptions, options);
     consumer->start();
     // Without those of the first takes, when it is not known which queues have messages.
@@ -172,7 +170,7 @@ double rate_beside(std::size_t others) {
   for (const Queue& queue : queues) subscriptions.push_back({queue.name, ledger.watch()});
   fill(queues.front(), count, "x");
   ConsumerOptions options = quick(4);
-  options.poll_interval = 1s;
+  options.tuning.poll_interval = 1s;
   const auto consumer = serve(subscriptions, options);
   const auto start = std::chrono::steady_clock::now();
   consumer->start();
@@ -242,7 +240,7 @@ TEST_CASE("many queues: a flooded queue delays the messages of a quiet one for a
     return ack();
   };
   ConsumerOptions options = quick(2);
-  options.poll_interval = 1s;
+  options.tuning.poll_interval = 1s;
   std::array<double, 2> late_ms{};  // without the flood, and with it
   for (const bool floods : {false, true}) {
     if (floods) fill(flooded, 20'000, "x");  // 10 s of work
@@ -322,7 +320,7 @@ std::size_t takes(const SendOptions& send, bool others_are_due) {
   std::vector<Delivery> held;
   bool counted = false;
   Ledger others;
-  Subscription slow{flooded.name, DeliveryHandler([&](Delivery delivery) {
+  Subscription slow{flooded.name, Handler([&](Delivery delivery) {
                       const std::lock_guard lock(mutex);
                       if (!counted) held.push_back(std::move(delivery));
                     })};
@@ -369,7 +367,7 @@ TEST_CASE("many queues: with strict_priority the queue of the highest weight goe
   fill(low, 300, "low");
   Ledger ledger;
   ConsumerOptions options = quick(1);
-  options.prefetch = 0;
+  options.tuning.prefetch = 0;
   options.strict_priority = true;
   const auto consumer =
       serve({{low.name, ledger.watch(), with_weight(1)}, {high.name, ledger.watch(), with_weight(2)}}, options);
@@ -401,7 +399,7 @@ TEST_CASE("many queues: a queue of an own concurrency has no more handlers, and 
   CHECK(of_few.most_running() == 1);
 }
 
-TEST_CASE("many queues: one with a Handler and one with a DeliveryHandler share the places of the consumer") {
+TEST_CASE("many queues: one that returns its verdict and one of Deliveries share the places of the consumer") {
   Queue direct, later;
   fill(direct, 50, "direct");
   fill(later, 8, "later");
@@ -568,7 +566,7 @@ TEST_CASE("many queues: a hundred queues need one thread beside the workers, two
   for (const Queue& queue : queues) subscriptions.push_back({queue.name, ledger.watch()});
   const Client client(test::server().url(), with(&ClientOptions::client_name, "hundred"));
   ConsumerOptions options = quick(2);
-  options.poll_interval = 100ms;
+  options.tuning.poll_interval = 100ms;
   const std::size_t threads = test::threads_of_this_process();
   const auto consumer = serve(subscriptions, options, client);
   consumer->start();
@@ -660,7 +658,7 @@ TEST_CASE("many queues: an idle consumer of 40 queues polls as often as one of t
   std::vector<Subscription> subscriptions;
   for (const Queue& queue : queues) subscriptions.push_back({queue.name, ledger.watch()});
   ConsumerOptions options = quick(4);
-  options.poll_interval = 100ms;
+  options.tuning.poll_interval = 100ms;
   const auto consumer = serve(subscriptions, options);
   consumer->start();
   REQUIRE(is_listening());

@@ -83,7 +83,7 @@ TEST_CASE("verdict: each factory sets kind, wait and reason") {
 }
 
 TEST_CASE("make_message: a handler is tested without a Redis") {
-  const Handler handler = [](const Message& message) { return message.attempt() == 1 ? nack(1s, "again") : ack(); };
+  const auto handler = [](const Message& message) { return message.attempt() == 1 ? nack(1s, "again") : ack(); };
   CHECK(handler(make_message("x")).after() == 1000ms);
   MessageFields second;
   second.attempt = 2;

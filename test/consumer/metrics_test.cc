@@ -58,7 +58,7 @@ TEST_CASE("metrics: a delivery that is settled later is counted until its verdic
   queue.send("x");
   std::mutex mutex;
   std::vector<Delivery> held;
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         const std::lock_guard lock(mutex);
         held.push_back(std::move(delivery));
@@ -90,7 +90,7 @@ TEST_CASE("metrics: the time of a delivery ends with its verdict, also if the co
     if (event.kind == EventKind::acked && !busy.exchange(true)) gate.pass();
   };
   const auto began = std::chrono::steady_clock::now();
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         const std::lock_guard lock(mutex);
         if (delivery.message().payload() == "held") {

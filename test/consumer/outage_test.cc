@@ -18,8 +18,8 @@ TEST_CASE("outage: handlers continue, and their verdicts are settled when Redis 
     Gate gate;
     Ledger ledger;
     ConsumerOptions options = quick(5);
-    options.prefetch = 0;
-    options.reconnect_grace = 2s;
+    options.tuning.prefetch = 0;
+    options.tuning.reconnect_grace = 2s;
     const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
       gate.pass();
       if (message.payload() == "nack") return nack(1h, "why");
@@ -58,7 +58,7 @@ TEST_CASE("outage: an outage longer than the lease spends no retry of a running 
   Ledger ledger;
   ConsumerOptions options = quick(3);
   options.lease = 300ms;
-  options.reconnect_grace = 10s;
+  options.tuning.reconnect_grace = 10s;
   const auto handler = ledger.watch([&](const Message&) {
     gate.pass();
     return ack();

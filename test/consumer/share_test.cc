@@ -36,7 +36,7 @@ TEST_CASE("share: under a flood of new messages retry gets at least one delivery
     queue.producer.send_batch(std::vector<std::string>(row.flood, "new"));
     Ledger ledger;
     ConsumerOptions options = quick(row.concurrency);
-    options.prefetch = row.prefetch;
+    options.tuning.prefetch = row.prefetch;
     const auto consumer = queue.consumer(ledger.watch(), options);
     consumer->start();
     REQUIRE(ledger.settles(row.flood + 24));
@@ -61,7 +61,7 @@ TEST_CASE("share: while retry is full, new messages get most of the deliveries")
   queue.producer.send_batch(std::vector<std::string>(60, "new"));
   Ledger ledger;
   ConsumerOptions options = quick();
-  options.prefetch = 0;
+  options.tuning.prefetch = 0;
   const auto consumer = queue.consumer(ledger.watch(), options);
   consumer->start();
   REQUIRE(ledger.settles(260));

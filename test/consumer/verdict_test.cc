@@ -11,7 +11,7 @@ using test::Lines;
 SendOptions retrying(int retries) { return with(&SendOptions::retries, retries); }
 
 // Runs a consumer until its handler has returned `deliveries` times, and stops it. All verdicts are then settled.
-ConsumerStats run_until(Queue& queue, const Handler& handler, std::size_t deliveries,
+ConsumerStats run_until(Queue& queue, const test::MessageHandler& handler, std::size_t deliveries,
                         const ConsumerOptions& options = quick()) {
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(handler), options);
@@ -215,7 +215,7 @@ TEST_CASE("snooze: without a delay the message is delivered at once; the attempt
 
 TEST_CASE("a handler that throws nacks; the reason is the exception's text, with its type if it is no std::exception") {
   struct Row {
-    Handler handler;
+    test::MessageHandler handler;
     std::string reason;
   };
   const std::string long_text(3000, 'r');

@@ -22,8 +22,8 @@ std::size_t all_requests(Redis& on) {
 ConsumerOptions patient(milliseconds poll = 30s) {
   ConsumerOptions options;
   options.concurrency = 1;
-  options.poll_interval = poll;
-  options.reconnect_grace = 1ms;
+  options.tuning.poll_interval = poll;
+  options.tuning.reconnect_grace = 1ms;
   return options;
 }
 
@@ -45,7 +45,7 @@ struct Idle {
   std::vector<ConsumerPtr> consumers;
 };
 
-Handler behind(test::Gate& gate) {
+test::MessageHandler behind(test::Gate& gate) {
   return [&gate](const Message&) {
     gate.pass();
     return ack();

@@ -40,7 +40,8 @@ std::vector<std::string> make_dead(const std::string& queue, const std::vector<s
   const std::vector<std::string> ids = send(queue, payloads, hours(1));  // bury() leaves ids of ready ones in the list
   delayqueue::BuryOptions options;
   options.reason = reason;
-  static_cast<void>(delayqueue::QueueAdmin(server().url(), queue).bury(ids, options));
+  static_cast<void>(
+      delayqueue::QueueAdmin(server().url(), delayqueue::QueueName::of_existing(queue)).bury(ids, options));
   return ids;
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("incident: stuck, ls, show, redrive, doctor, purge and import restore 
   std::set<std::string> handled;
   delayqueue::ConsumerOptions options;
   options.concurrency = 4;
-  options.reconnect_grace = 100ms;
+  options.tuning.reconnect_grace = 100ms;
   delayqueue::Consumer consumer(
       broken.server.url(), queue,
       [&](const delayqueue::Message& message) {

@@ -322,7 +322,7 @@ TEST_CASE("stuck: a queue that gets more than its consumers handle grows, and sh
         std::this_thread::sleep_for(20ms);
         return delayqueue::ack();
       },
-      with(&delayqueue::ConsumerOptions::prefetch, 0));
+      with(&delayqueue::ConsumerOptions::tuning, with(&delayqueue::ConsumerTuning::prefetch, 0)));
   consumer.start();
   std::atomic<bool> stop{false};
   std::thread sender([&] {

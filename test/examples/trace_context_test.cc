@@ -169,7 +169,7 @@ TEST_CASE("the span of a handler links to the span that created the message, a c
     handled.set_value(*message.headers().find("traceparent"));
     return delayqueue::ack();
   };
-  delayqueue::Consumer worker(server.url(), kQueue, handler, {.concurrency = 1, .around = trace_handler});
+  delayqueue::Consumer worker(server.url(), kQueue, handler, {.concurrency = 1, .middleware = trace_handler});
   worker.start();
   auto traceparent = handled.get_future();
   REQUIRE(traceparent.wait_for(60s) == std::future_status::ready);

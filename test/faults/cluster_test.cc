@@ -363,7 +363,7 @@ TEST_CASE("cluster: a consumer waits for the wake-ups of at most 16 queues, and 
   }
   ClientOptions client_options;
   ConsumerOptions options = quick(4);
-  options.poll_interval = 100ms;
+  options.tuning.poll_interval = 100ms;
   client_options.client_name = name;
   Consumer consumer({six().url(), client_options}, queues, options);
   consumer.start();
@@ -405,7 +405,7 @@ TEST_CASE("cluster: 32 partitions on 3 masters need one connection to each, and 
     Ledger ledger;
     ClientOptions client_options;
     ConsumerOptions options = quick(4);
-    options.poll_interval = 100ms;
+    options.tuning.poll_interval = 100ms;
     client_options.client_name = name;
     if (durable) options.durability = Durability::replicas(1);  // one more to each
     const std::size_t threads = test::threads_of_this_process();
@@ -545,7 +545,7 @@ TEST_CASE("cluster: queues on several nodes share the workers by their weights")
     queues.push_back({name, ledger.watch(slow), options});
   }
   ConsumerOptions options = quick(2);
-  options.prefetch = 0;
+  options.tuning.prefetch = 0;
   Consumer consumer(six().url(), queues, options);
   consumer.start();
   REQUIRE(ledger.reaches(200));
@@ -648,7 +648,7 @@ TEST_CASE("cluster: places promised to a node that is silent are free, and what 
   Ledger of_late, of_other;
   ClientOptions client_options;
   ConsumerOptions options = quick(4);
-  options.prefetch = 0;
+  options.tuning.prefetch = 0;
   client_options.command_timeout = 20s;
   const auto waits = [&](const Message&) {
     gate.pass();

@@ -181,7 +181,7 @@ class Together {
  public:
   explicit Together(std::string payload) : payload_(std::move(payload)) {}
 
-  Handler handler(Handler rest) {
+  test::MessageHandler handler(test::MessageHandler rest) {
     return [this, rest](const Message& message) {
       if (message.payload() != payload_) return rest(message);
       const int now = ++running_;
@@ -230,7 +230,7 @@ TEST_CASE("possible poison: a delivery that is settled later delays the next one
     const std::lock_guard lock(mutex);
     return held.size();
   };
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         const std::lock_guard lock(mutex);
         held.push_back(std::move(delivery));
@@ -276,7 +276,7 @@ TEST_CASE("possible poison: one that hangs delays neither new messages nor other
   Gate gate;
   Ledger ledger;
   ConsumerOptions options = quick(4);
-  options.poll_interval = options.lease = 60s;  // so that polling does not help
+  options.tuning.poll_interval = options.lease = 60s;  // so that polling does not help
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
     if (message.payload() == "hangs") gate.pass();
     return message.payload() == "nacked" && message.attempt() < 4 ? nack(30ms) : ack();
@@ -321,7 +321,7 @@ TEST_CASE("possible poison: a thousand harmless ones are handled soon, and in or
   fill_retry(queue, payloads);
   Ledger ledger;
   auto options = with(&ConsumerOptions::concurrency, 4);
-  options.poll_interval = options.lease = 60s;
+  options.tuning.poll_interval = options.lease = 60s;
   const auto consumer = queue.consumer(ledger.watch(), options);
   const auto began = Clock::now();
   consumer->start();

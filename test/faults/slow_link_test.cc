@@ -331,7 +331,7 @@ TEST_CASE("slow link: the log has how long Redis was silent, from the last byte 
     test::Lines lines;
     ConsumerOptions options = consumer_options(lines);
     options.durability = one.durability;
-    options.poll_interval = one.poll_interval;
+    options.tuning.poll_interval = one.poll_interval;
     Consumer consumer(link.client(), "orders", ledger.watch(), options);
     consumer.start();
     producer.send("small");

@@ -17,7 +17,7 @@ constexpr char kClient[] = "registry-test";
 
 const ClientOptions kVisible = with(&ClientOptions::client_name, kClient);
 
-Handler behind(Gate& gate) {
+test::MessageHandler behind(Gate& gate) {
   return [&gate](const Message&) {
     gate.pass();
     return ack();
@@ -122,7 +122,7 @@ TEST_CASE("workers: a Delivery that is not settled counts as running, after its 
   Queue queue;
   std::mutex mutex;
   std::vector<Delivery> kept;
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [&](Delivery delivery) {
         const std::lock_guard lock(mutex);
         kept.push_back(std::move(delivery));
@@ -237,7 +237,7 @@ TEST_CASE("workers: with register_consumer off a consumer writes nothing") {
   Queue queue;
   Ledger ledger;
   ConsumerOptions options = quick();
-  options.register_consumer = false;
+  options.tuning.register_consumer = false;
   const auto consumer = queue.consumer(ledger.watch(), options, kVisible);
   consumer->start();
   queue.send("x");

@@ -36,8 +36,8 @@ inline delayqueue::Handler record(Deliveries& to, delayqueue::Verdict verdict = 
 inline delayqueue::ConsumerOptions quick() {
   delayqueue::ConsumerOptions options;
   options.concurrency = 2;
-  options.poll_interval = std::chrono::milliseconds(50);
-  options.reconnect_grace = std::chrono::milliseconds(100);
+  options.tuning.poll_interval = std::chrono::milliseconds(50);
+  options.tuning.reconnect_grace = std::chrono::milliseconds(100);
   return options;
 }
 

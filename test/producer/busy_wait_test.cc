@@ -124,7 +124,7 @@ TEST_CASE("busy wait: when another thread has sent, 16 waits sleep again") {
   }
 }
 
-ProducerOptions waiting_busily(microseconds longest) { return with(&ProducerOptions::busy_wait, longest); }
+ProducerOptions waiting_busily(microseconds longest) { return with(&ProducerOptions::tuning, ProducerTuning{longest}); }
 
 // Sends through a proxy that delays, so that no answer arrives within a busy wait.
 class SlowSends {

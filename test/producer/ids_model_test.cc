@@ -45,7 +45,7 @@ class IdsPlay {
     std::mutex mutex;
     std::map<std::string, int> delivered;
     ConsumerOptions options;
-    options.poll_interval = 50ms;
+    options.tuning.poll_interval = 50ms;
     options.logger = no_log();
     Consumer consumer(
         test::server().url(), queue_,

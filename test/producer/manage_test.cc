@@ -15,7 +15,7 @@ class Placed {
     if (place == In::pending) options.delay = 1h;
     queue.producer.send("first life", options);
     if (place == In::pending || place == In::ready) return;
-    Handler handler = [this](const Message&) {
+    test::MessageHandler handler = [this](const Message&) {
       gate.pass();
       return ack();
     };
@@ -24,7 +24,7 @@ class Placed {
     ConsumerOptions consuming = test::quick();
     if (place == In::garbage) {
       consuming.dead_retention = 0ms;
-      consuming.poll_interval = 1h;  // no maintenance removes the garbage
+      consuming.tuning.poll_interval = 1h;  // no maintenance removes the garbage
     }
     consumer = queue.consumer(ledger.watch(handler), consuming);
     consumer->start();

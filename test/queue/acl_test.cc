@@ -112,7 +112,7 @@ void consume(Guarded& guarded, const std::string& user) {
   ConsumerOptions options = test::quick(4);
   options.lease = 600ms;
   options.dead_limit = 2;
-  options.poll_interval = 200ms;  // a consumer watches for shorter delays
+  options.tuning.poll_interval = 200ms;  // a consumer watches for shorter delays
   Redis aside(guarded.server.socket());
   std::mutex mutex;
   std::atomic<bool> snoozed{false}, again{false};
@@ -342,7 +342,7 @@ TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues
   client_options.keys.go.remove_from_lists = true;
   ConsumerOptions consuming;
   consuming.concurrency = 1;
-  consuming.poll_interval = 1h;  // only a wake-up delivers a message in time
+  consuming.tuning.poll_interval = 1h;  // only a wake-up delivers a message in time
   Lines lines;
   producing.logger = consuming.logger = lines.logger();
   test::Ledger ledger;

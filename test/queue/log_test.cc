@@ -66,7 +66,7 @@ TEST_CASE("log: a consumer's entry about a message has its id, and one about a c
   const auto client_options = with(&ClientOptions::client_name, "log-" + queue.name);
   ConsumerOptions options = quick();
   options.logger = lines.logger();
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [](Delivery delivery) {
         std::move(delivery).ack();
         throw std::runtime_error("after its end");
@@ -97,7 +97,7 @@ TEST_CASE("log: of a consumer with several queues, an entry about a message has 
   Lines lines;
   ConsumerOptions options = quick();
   options.logger = lines.logger();
-  const DeliveryHandler throws = [](Delivery delivery) {
+  const Handler throws = [](Delivery delivery) {
     std::move(delivery).ack();
     throw std::runtime_error("after its end");
   };
@@ -118,7 +118,7 @@ TEST_CASE("log: a message whose callback throws is named in the entry") {
   Lines lines;
   ConsumerOptions options = quick();
   options.logger = lines.logger();
-  const auto consumer = queue.delivery_consumer(
+  const auto consumer = queue.consumer(
       [](Delivery delivery) {
         static_cast<void>(
             std::move(delivery).settle(ack(), [](Settlement) { throw std::runtime_error("in the callback"); }));

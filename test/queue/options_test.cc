@@ -81,7 +81,11 @@ TEST_CASE("options: a Producer and a Consumer take names of 1 to 255 bytes of UT
     CHECK(has(error, why));
     CHECK(error.size() < 400);
     CHECK(thrown([&] { Consumer(kUrl, name, handler); }) == error);
+    CHECK(thrown([&] { static_cast<void>(QueueName(name)); }) == error);
+    CHECK(thrown([&] { Producer(kUrl, QueueName::of_existing(name)); }) == error);
+    CHECK(thrown([&] { Inspector(kUrl, name); }) == error);
     CHECK(has(thrown([&] { Consumer(kUrl, {{"orders", handler}, {name, handler}}); }), why));
+    CHECK(has(thrown([&] { Consumer(kUrl, QueueNames{"orders", name}, handler); }), why));
     ClientOptions options;
     options.keys.prefix = name;
     CHECK(has(thrown([&] { Producer({kUrl, options}, "q"); }), "invalid_argument: keys.prefix: "));
@@ -93,14 +97,45 @@ TEST_CASE("options: a Producer and a Consumer take names of 1 to 255 bytes of UT
   }
 }
 
+TEST_CASE("options: the name of a queue that is a null pointer is refused") {
+  const char* const none = nullptr;
+  CHECK(thrown([&] { Producer(kUrl, none); }) == "invalid_argument: queue: null; expected a name");
+  CHECK(thrown([&] { Consumer(kUrl, none, [](const Message&) { return ack(); }); }) ==
+        "invalid_argument: queue: null; expected a name");
+}
+
+TEST_CASE("options: the names of several queues are those in braces, each one") {
+  const auto read = [](const QueueNames& names) {
+    std::string text;
+    for (const QueueName& name : names) text += name.str() + ' ';
+    return text;
+  };
+  const std::vector<std::string> several{"orders", "mails"};
+  CHECK(read("orders") == "orders ");
+  CHECK(read(several[1]) == "mails ");
+  CHECK(read({"orders"}) == "orders ");
+  CHECK(read({"orders", "mails"}) == "orders mails ");
+  CHECK(read({{"orders", "mails"}}) == "orders mails ");
+  CHECK(read({several[0], "sms"}) == "orders sms ");
+  CHECK(read(several) == "orders mails ");
+  CHECK(read({several}) == "orders mails ");
+  CHECK(read({"orders", "mails", "sms"}) == "orders mails sms ");
+  CHECK(read({}).empty());
+  const auto handler = [](const Message&) { return ack(); };
+  CHECK(thrown([&] { Consumer(kUrl, {}, handler); }) == "invalid_argument: queues: none; expected at least one");
+  CHECK(has(thrown([&] { Consumer(kUrl, {"orders", "orders"}, handler); }), "queue \"orders\" twice"));
+}
+
 TEST_CASE("options: an Inspector and a QueueAdmin read queues with names that are refused now, and create none") {
   for (const auto& bad : bad_names) {
     const std::string& name = bad.first;
     const std::string& why = bad.second;
     if (name.empty()) continue;
     CAPTURE(name);
-    CHECK(thrown([&] { Inspector(kUrl, name); }) == "nothing");
-    QueueAdmin admin(kUrl, name);
+    const QueueName existing = QueueName::of_existing(name);
+    CHECK(existing.str() == name);
+    CHECK(thrown([&] { Inspector(kUrl, existing); }) == "nothing");
+    QueueAdmin admin(kUrl, existing);
     CHECK(has(thrown([&] { static_cast<void>(admin.restore({})); }), why));
     CHECK(has(thrown([&] { admin.set_partitions(4); }), why));
   }
@@ -112,17 +147,17 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
       {"concurrency", "0", [](O& o) { o.concurrency = 0; }},
       {"concurrency", "10001", [](O& o) { o.concurrency = 10'001; }},
       {"concurrency", "18446744073709551615", [](O& o) { o.concurrency = static_cast<std::size_t>(-1); }},
-      {"threads", "3", [](O& o) { o.threads = 3; }},
+      {"tuning.threads", "3", [](O& o) { o.tuning.threads = 3; }},
       {"lease", "0 ms", [](O& o) { o.lease = 0ms; }},
       {"lease", "3 ms", [](O& o) { o.lease = 3ms; }},
       {"lease", "-1000 ms", [](O& o) { o.lease = -1s; }},
-      {"poll_interval", "0 ms", [](O& o) { o.poll_interval = 0ms; }},
-      {"poll_interval", "-1 ms", [](O& o) { o.poll_interval = -1ms; }},
+      {"tuning.poll_interval", "0 ms", [](O& o) { o.tuning.poll_interval = 0ms; }},
+      {"tuning.poll_interval", "-1 ms", [](O& o) { o.tuning.poll_interval = -1ms; }},
       {"processing_timeout", "0 ms", [](O& o) { o.processing_timeout = 0ms; }},
       {"dead_retention", "-1 ms", [](O& o) { o.dead_retention = -1ms; }},
       {"dead_limit", "18446744073709551615", [](O& o) { o.dead_limit = static_cast<std::uint64_t>(-1); }},
-      {"reconnect_grace", "-1 ms", [](O& o) { o.reconnect_grace = -1ms; }},
-      {"prefetch", "1000001", [](O& o) { o.prefetch = 1'000'001; }},
+      {"tuning.reconnect_grace", "-1 ms", [](O& o) { o.tuning.reconnect_grace = -1ms; }},
+      {"tuning.prefetch", "1000001", [](O& o) { o.tuning.prefetch = 1'000'001; }},
       {"lease", "ms", [](O& o) { o.lease = milliseconds::max(); }},
       {"durability.replicas", "0", [](O& o) { o.durability = Durability::replicas(0); }},
       {"durability.replicas", "1001", [](O& o) { o.durability = Durability::replicas(1001); }},
@@ -134,15 +169,17 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
         kUrl, "q", [](const Message&) { return ack(); }, options);
   };
   check_values_refused(rows, make);
-  CHECK(has(thrown([] { Consumer(kUrl, "q", nullptr); }), "invalid_argument: handler"));
+  const std::string none = "invalid_argument: handler: none; expected a function";
+  CHECK(thrown([] { Consumer(kUrl, "q", std::function<Verdict(const Message&)>()); }) == none);
+  CHECK(thrown([] { Consumer(kUrl, "q", static_cast<Verdict (*)(const Message&)>(nullptr)); }) == none);
   CHECK(has(thrown([] { Consumer(kUrl, "", [](const Message&) { return ack(); }); }), "invalid_argument: queue"));
 }
 
-TEST_CASE("options: with a DeliveryHandler, up to a million deliveries and 10,000 threads") {
+TEST_CASE("options: with a handler of a Delivery, up to a million deliveries and 10,000 threads") {
   const auto refusal = [](std::size_t concurrency, std::size_t threads) {
     ConsumerOptions options;
     options.concurrency = concurrency;
-    options.threads = threads;
+    options.tuning.threads = threads;
     return thrown([&] {
       Consumer(
           kUrl, "q", [](Delivery) {}, options);
@@ -151,16 +188,16 @@ TEST_CASE("options: with a DeliveryHandler, up to a million deliveries and 10,00
   CHECK(refusal(1'000'000, 10'000) == "nothing");
   CHECK(refusal(1, 2) == "nothing");
   CHECK(has(refusal(1'000'001, 0), "concurrency: 1000001; expected 1 to 1000000"));
-  CHECK(has(refusal(1, 10'001), "threads: 10001; expected 0 to 10000"));
-  CHECK(has(thrown([] { Consumer(kUrl, "q", DeliveryHandler()); }), "invalid_argument: handler"));
+  CHECK(has(refusal(1, 10'001), "tuning.threads: 10001; expected 0 to 10000"));
+  CHECK(has(thrown([] { Consumer(kUrl, "q", std::function<void(Delivery)>()); }), "invalid_argument: handler"));
 }
 
 TEST_CASE("options: a Producer refuses an invalid value with its name and value") {
   using O = ProducerOptions;
   const std::vector<Bad<O>> rows = {
       {"retries", "-1", [](O& o) { o.retries = -1; }},
-      {"busy_wait", "-1 us", [](O& o) { o.busy_wait = -1us; }},
-      {"busy_wait", "1001 us", [](O& o) { o.busy_wait = 1001us; }},
+      {"tuning.busy_wait", "-1 us", [](O& o) { o.tuning.busy_wait = -1us; }},
+      {"tuning.busy_wait", "1001 us", [](O& o) { o.tuning.busy_wait = 1001us; }},
       {"max_payload", "536870913", [](O& o) { o.max_payload = 512ULL * 1024 * 1024 + 1; }},
   };
   const auto make = [](const O& options) { Producer(kUrl, "q", options); };
@@ -257,11 +294,11 @@ TEST_CASE("options: the defaults are the documented ones") {
   CHECK(consumer.concurrency == ConsumerOptions::hardware_concurrency());
   CHECK(ConsumerOptions::hardware_concurrency() >= 1);
   CHECK(consumer.lease == 30s);
-  CHECK(consumer.poll_interval == 1s);
+  CHECK(consumer.tuning.poll_interval == 1s);
   CHECK(consumer.processing_timeout == 30min);
   CHECK(consumer.dead_retention == 7 * 24h);
   CHECK(consumer.dead_limit == 0);
-  CHECK(consumer.prefetch == 1000);
+  CHECK(consumer.tuning.prefetch == 1000);
   CHECK(consumer.durability.kind() == Durability::Kind::none);
   CHECK(!KeyOptions().go.report_events);
   CHECK(consumer.backoff(1) > 799ms);
@@ -277,7 +314,7 @@ TEST_CASE("options: the defaults are the documented ones") {
   ProducerOptions producer;
   CHECK(producer.retries == 3);
   CHECK(producer.max_payload == 1024 * 1024);
-  CHECK(producer.busy_wait == 60us);
+  CHECK(producer.tuning.busy_wait == 60us);
   CHECK(client_options.keys.prefix == "dp");
   CHECK(client_options.connect_timeout == 2s);
   CHECK(client_options.command_timeout == 3s);

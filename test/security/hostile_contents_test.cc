@@ -201,7 +201,7 @@ TEST_CASE("hostile contents: no value or type of the key watch delays every deli
     Victim victim;
     redis().cmd({"SET", victim.keys.watch, watch});
     ConsumerOptions options = test::quick(1);
-    options.poll_interval = 20s;
+    options.tuning.poll_interval = 20s;
     Ledger ledger;
     Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return ack(); }), options);
     consumer.start();
@@ -220,7 +220,7 @@ TEST_CASE("hostile contents: a key wake full of foreign members makes a consumer
   const std::string script = "for i = 1, 10000 do redis.call('ZADD', KEYS[1], i, ARGV[1] .. i) end";
   for (int i = 0; i < 10; ++i) redis().cmd({"EVAL", script, "1", victim.keys.wake, std::to_string(i) + "member"});
   ConsumerOptions options = test::quick(1);
-  options.poll_interval = 20s;
+  options.tuning.poll_interval = 20s;
   Ledger ledger;
   Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return ack(); }), options);
   consumer.start();

@@ -129,7 +129,7 @@ std::string delivery_fault(const std::string& queue, bool holds_up, bool settles
   std::atomic<bool> healthy{false}, foreign{false}, unsafe{false};
   delayqueue::ConsumerOptions options;
   options.concurrency = 2;
-  options.poll_interval = 100ms;
+  options.tuning.poll_interval = 100ms;
   options.logger = [&](const delayqueue::LogEntry& entry) {
     for (const std::string& text : {entry.line, entry.text, entry.server, entry.message_id}) {
       unsafe = unsafe || test::is_unsafe(text);

@@ -153,7 +153,7 @@ TEST_CASE("idle consumers: messages that become due now are handled long before 
   Queue queue;
   queue.producer.send("later", named(kId, 1h));
   ConsumerOptions options = quick(2);
-  options.poll_interval = 10min;
+  options.tuning.poll_interval = 10min;
   Ledger ledger;
   const auto consumer =
       queue.consumer(ledger.watch([](const Message& m) { return m.payload() == "bad" ? reject() : ack(); }), options);

@@ -119,7 +119,7 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   Ledger ledger;
   Gate gate;
   ConsumerOptions options = quick(2);
-  options.prefetch = 0;
+  options.tuning.prefetch = 0;
   options.logger = lines.logger();
   delayqueue::Consumer consumer(client, name, ledger.watch([&](const Message&) {
     gate.pass();

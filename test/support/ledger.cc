@@ -40,7 +40,7 @@ class Ledger::Running {
   std::size_t at_ = 0;
 };
 
-delayqueue::Handler Ledger::watch(delayqueue::Handler inner, const std::string& by) {
+MessageHandler Ledger::watch(MessageHandler inner, const std::string& by) {
   return [this, by, inner = std::move(inner)](const Message& message) {
     const Running running(*this, message, by);
     return inner(message);
@@ -153,8 +153,8 @@ long long redis_time_us(Redis& on) {
 delayqueue::ConsumerOptions quick(std::size_t concurrency) {
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
-  options.poll_interval = std::chrono::milliseconds(20);
-  options.reconnect_grace = std::chrono::milliseconds(0);
+  options.tuning.poll_interval = std::chrono::milliseconds(20);
+  options.tuning.reconnect_grace = std::chrono::milliseconds(0);
   options.backoff = delayqueue::Backoff::fixed(std::chrono::milliseconds(0));
   return options;
 }
@@ -195,11 +195,6 @@ Queue::Queue(const std::string& url_)
 
 ConsumerPtr Queue::consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options,
                             const delayqueue::ClientOptions& client_options) const {
-  return ConsumerPtr(new delayqueue::Consumer({url, client_options}, name, std::move(handler), std::move(options)));
-}
-
-ConsumerPtr Queue::delivery_consumer(delayqueue::DeliveryHandler handler, delayqueue::ConsumerOptions options,
-                                     const delayqueue::ClientOptions& client_options) const {
   return ConsumerPtr(new delayqueue::Consumer({url, client_options}, name, std::move(handler), std::move(options)));
 }
 

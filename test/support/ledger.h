@@ -8,6 +8,9 @@ namespace test {
 inline delayqueue::Verdict ack_all(const delayqueue::Message& /*message*/) { return delayqueue::ack(); }
 inline delayqueue::Verdict ack_if(bool done) { return done ? delayqueue::ack() : delayqueue::nack(); }
 
+// A handler that returns its verdict, and that tests may call.
+using MessageHandler = std::function<delayqueue::Verdict(const delayqueue::Message&)>;
+
 // Records deliveries. Handlers write it from any thread; the test reads it. Recording and counting stay cheap with many
 // entries, so that a test that polls does not slow the handlers.
 class Ledger {
@@ -20,8 +23,8 @@ class Ledger {
   };
 
   // Returns a handler that records each delivery and then calls `inner`. The ledger must outlive it.
-  delayqueue::Handler watch(delayqueue::Handler inner, const std::string& by = {});
-  delayqueue::Handler watch() {
+  MessageHandler watch(MessageHandler inner, const std::string& by = {});
+  MessageHandler watch() {
     return watch([](const delayqueue::Message&) { return delayqueue::ack(); });
   }
 
@@ -106,8 +109,6 @@ struct Queue {
 
   ConsumerPtr consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options = quick(),
                        const delayqueue::ClientOptions& client_options = {}) const;
-  ConsumerPtr delivery_consumer(delayqueue::DeliveryHandler handler, delayqueue::ConsumerOptions options = quick(),
-                                const delayqueue::ClientOptions& client_options = {}) const;
   delayqueue::State state(const std::string& id);
   std::string send(const std::string& payload, const delayqueue::SendOptions& options = {});
 

@@ -6,6 +6,7 @@
 //   worker_program produce <url> <queue> <messages> [own]
 //   worker_program fork <url> <queue>
 //   worker_program exit <url> <queue> main|handler
+//   worker_program run <url> <queue> <timeout of the stop in ms> plain|blocked|pending|stops|forks|twice|former
 //
 // Prints one line per event: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
 // "produce" repeats a send in doubt with the same id; with "own" the ids are those of own_id().
@@ -13,6 +14,8 @@
 // the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked.
 // "settle_later" does the same with deliveries, in other threads, after their handlers have returned. "hold" keeps
 // all deliveries until SIGTERM, prints "waited <seconds>" and a line "lost <id>" for each lost lease, and acks all.
+// "run" is in Consumer::run() until a signal, and prints "stopped 0|1" and "pending 0|1" (SIGTERM). The last word is
+// what the program does besides: see run_until_signal().
 #include <delayqueue/delayqueue.h>
 
 #include <signal.h>
@@ -73,8 +76,8 @@ delayqueue::ConsumerOptions options_for(std::size_t concurrency, std::chrono::mi
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
   options.lease = lease;
-  options.poll_interval = poll;
-  options.reconnect_grace = 200ms;
+  options.tuning.poll_interval = poll;
+  options.tuning.reconnect_grace = 200ms;
   options.backoff = delayqueue::Backoff::fixed(0ms);
   options.logger = delayqueue::no_log();
   return options;
@@ -178,6 +181,83 @@ int fork_and_end(const std::string& url, const std::string& queue) {
   for (;;) ::pause();
 }
 
+void on_former(int /*signal*/) { print_line("former"); }
+
+// Prints the process id of a fork, which waits for a signal.
+void fork_and_pause() {
+  if (::fork() != 0) return;
+  ::alarm(60);
+  print_line("fork " + std::to_string(::getpid()));
+  for (;;) ::pause();
+}
+
+// blocked, pending: both signals are blocked before run(); with the latter SIGTERM has arrived then. stops: another
+// thread calls stop() when a handler begins. forks: the handler forks. twice: another consumer is in run() already. former:
+// SIGTERM has an action.
+int run_until_signal(const std::string& url, const std::string& queue, std::chrono::milliseconds timeout,
+                     const std::string& besides) {
+  sigset_t both;
+  ::sigemptyset(&both);
+  ::sigaddset(&both, SIGTERM);
+  ::sigaddset(&both, SIGINT);
+  if (besides == "blocked" || besides == "pending") ::pthread_sigmask(SIG_BLOCK, &both, nullptr);
+  if (besides == "pending") ::raise(SIGTERM);
+  if (besides == "former") ::signal(SIGTERM, on_former);
+  std::atomic<bool> began{false};
+  const auto handler = [&](const Message& message) {
+    if (besides == "forks") fork_and_pause();
+    began = true;
+    return handle(message);
+  };
+  delayqueue::Consumer consumer(url, queue, handler, options_for(1, 30s, 20ms));
+  std::thread other;
+  if (besides == "stops") {
+    other = std::thread([&] {
+      while (!began) std::this_thread::sleep_for(1ms);
+      print_line(consumer.stop(60s) ? "other 1" : "other 0");
+    });
+  } else if (besides == "twice") {
+    other = std::thread([&] {
+      while (!began) std::this_thread::sleep_for(1ms);
+      delayqueue::Consumer second(url, queue, handler, options_for(1, 30s, 20ms));
+      try {
+        static_cast<void>(second.run(delayqueue::StopSignals()));
+      } catch (const std::logic_error& e) {
+        print_line(std::string("refused ") + e.what());
+      }
+    });
+  }
+  int code = 2;
+  try {
+    const bool clean = consumer.run(delayqueue::StopSignals().timeout(timeout));
+    print_line(clean ? "stopped 1" : "stopped 0");
+    code = clean ? 0 : 1;
+  } catch (const std::exception& e) {
+    print_line(std::string("threw ") + e.what());
+  }
+  if (other.joinable()) other.join();
+  sigset_t pending;
+  ::sigpending(&pending);
+  print_line(::sigismember(&pending, SIGTERM) == 1 ? "pending 1" : "pending 0");
+  if (besides == "blocked") {
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    print_line("blocks " + std::to_string(::sigismember(&blocked, SIGTERM)) +
+               std::to_string(::sigismember(&blocked, SIGINT)));
+  }
+  if (besides == "former") ::raise(SIGTERM);
+  if (besides == "twice") {  // again, with another consumer
+    delayqueue::Consumer third(url, queue, handler, options_for(1, 30s, 20ms));
+    ::pthread_sigmask(SIG_BLOCK, &both, nullptr);
+    ::raise(SIGINT);
+    print_line(third.run(delayqueue::StopSignals({SIGINT})) ? "again 1" : "again 0");
+  }
+  if (besides == "stops") {
+    for (;;) ::pause();
+  }
+  return code;
+}
+
 std::unique_ptr<delayqueue::Consumer> of_static_duration;
 
 // Sends 8 messages, and exits with code 7 while a Consumer of static duration works on them: main() returns, or a
@@ -216,6 +296,9 @@ int main(int count, char** words) {
       return produce(words[2], words[3], std::atoi(words[4]), own_ids);
     }
     if (mode == "fork" && count == 4) return fork_and_end(words[2], words[3]);
+    if (mode == "run" && count == 6) {
+      return run_until_signal(words[2], words[3], std::chrono::milliseconds(std::atoi(words[4])), words[5]);
+    }
     if (mode == "exit" && count == 5) {
       return exit_while_consuming(words[2], words[3], words[4] == std::string("handler"));
     }
@@ -223,6 +306,6 @@ int main(int count, char** words) {
     std::fprintf(stderr, "worker_program: %s\n", e.what());
     return 2;
   }
-  std::fputs("usage: worker_program consume|settle_later|hold|produce|fork|exit <url> <queue> ...\n", stderr);
+  std::fputs("usage: worker_program consume|settle_later|hold|produce|fork|exit|run <url> <queue> ...\n", stderr);
   return 2;
 }

@@ -6,8 +6,8 @@
 // this header depend on Asio.
 #pragma once
 
-#include <delayqueue/delivery.h>
 #include <delayqueue/error.h>
+#include <delayqueue/handler.h>
 #include <delayqueue/message.h>
 #include <delayqueue/send_options.h>
 #include <delayqueue/sender.h>
@@ -90,7 +90,7 @@ net::awaitable<void> settle_by(Coroutine coroutine, Delivery delivery) {
 //
 //   ConsumerOptions options;
 //   options.concurrency = 10'000;  // coroutines at the same time
-//   options.threads = 1;           // it only starts them
+//   options.tuning.threads = 1;           // it only starts them
 //   Consumer worker(url, "orders", in_coroutines(io.get_executor(), expire_order), options);
 //
 // The message is valid until the coroutine ends. An exception is a nack with its text as reason.
@@ -101,7 +101,7 @@ net::awaitable<void> settle_by(Coroutine coroutine, Delivery delivery) {
 // run the executor. Then end the executor. Its context must outlive the consumer. Coroutines that are suspended when
 // the context is destroyed settle nothing: after a stop their messages are delivered again when their leases end.
 template <class Executor, class Coroutine>
-DeliveryHandler in_coroutines(Executor executor, Coroutine coroutine) {
+Handler in_coroutines(Executor executor, Coroutine coroutine) {
   return [executor, coroutine](Delivery delivery) {
     net::co_spawn(executor, internal::settle_by(coroutine, std::move(delivery)), net::detached);
   };

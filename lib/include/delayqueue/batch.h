@@ -1,8 +1,8 @@
 // Batches: a handler for several messages at once. Header-only, over Delivery.
 #pragma once
 
-#include <delayqueue/delivery.h>
 #include <delayqueue/detail/batcher.h>
+#include <delayqueue/handler.h>
 #include <delayqueue/message.h>
 #include <delayqueue/types.h>
 
@@ -42,14 +42,14 @@ struct BatchOptions {
 //
 // Threads: full batches are handled in the threads of the consumer, several at the same time. Others are handled one
 // after the other in one further thread, which this call starts and the end of the consumer joins.
-// ConsumerOptions::around surrounds the arrival of each message, not the handler of its batch.
+// ConsumerOptions::middleware surrounds the arrival of each message, not the handler of its batch.
 //
 // stop() waits for the batches. If the consumer is destroyed while messages wait, they are delivered again when their
 // leases end.
 //
 // Throws std::invalid_argument, and SetupError if the system refuses the thread.
 template <class Function>
-DeliveryHandler in_batches(Function function, const BatchOptions& options = {}) {
+Handler in_batches(Function function, const BatchOptions& options = {}) {
   constexpr bool kHandles = std::is_constructible_v<BatchHandler, Function>;
   static_assert(kHandles,
                 "handler: it must be a function of a const delayqueue::MessageBatch& that returns a "

@@ -61,9 +61,9 @@ struct GoCompatibility {
   bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
 };
 
-// The names of the queue's keys. All programs that share a queue must use the same values. The name of a queue, and the
-// prefix, has 1 to 255 bytes of valid UTF-8 without control characters, and does not end in #<number>.<number>; with a
-// hash tag it has no braces. Inspector and QueueAdmin also read queues with other names, and forget them.
+// The names of the queue's keys. All programs that share a queue must use the same values. The prefix has 1 to 255
+// bytes of valid UTF-8 without control characters; with a hash tag it has no braces. Inspector and QueueAdmin also read
+// queues with another prefix, and forget them.
 struct KeyOptions {
   std::string prefix = "dp";              // keys are <prefix>:<queue>:...
   HashTag hash_tag = HashTag::automatic;  // on: {<prefix>:<queue>}:..., all in one Cluster slot

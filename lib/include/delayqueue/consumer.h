@@ -3,18 +3,20 @@
 
 #include <delayqueue/client.h>
 #include <delayqueue/consumer_options.h>
-#include <delayqueue/delivery.h>
-#include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
+#include <delayqueue/handler.h>
 #include <delayqueue/message.h>
+#include <delayqueue/queue_name.h>
 #include <delayqueue/stats.h>
+#include <delayqueue/stop_signals.h>
 #include <delayqueue/subscription.h>
 
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,8 +34,9 @@ struct ConsumerMetrics;
 // still runs. One more thread does all other work: it calls logger, on_event and backoff, and renews the leases, so a
 // handler may run longer than one lease.
 //
-// With a DeliveryHandler the verdict may come from any thread, after the handler has returned. `threads` worker threads
-// call the handler, and up to `concurrency` deliveries may be outstanding. One leaves its place to another message
+// With a handler of a Delivery the verdict may come from any thread, after the handler has returned.
+// ConsumerTuning::threads worker threads call the handler, and up to `concurrency` deliveries may be outstanding. One
+// leaves its place to another message
 //   - if it has lost its lease, usually because of processing_timeout, and is not settled, or
 //   - if it is settled, but its handler runs for longer than processing_timeout.
 // While more than `concurrency` such deliveries are outstanding, no message is taken, and the logger gets a warning.
@@ -45,17 +48,13 @@ struct ConsumerMetrics;
 // After a fork() the child process must create its own Consumers. Those of the parent are unusable there: see Producer.
 class DELAYQUEUE_EXPORT Consumer {
  public:
-  // Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
-  // process may open no more files, or the system provides no random bytes.
-  Consumer(const Client& client, const std::string& queue, AnyHandler handler, ConsumerOptions options = {});
-
-  // {"a", "b"} would be one std::string of two pointers. Several queues are Subscriptions.
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Consumer(const Client& client, const char* const (&queues)[kLength], AnyHandler, ConsumerOptions = {}) = delete;
+  // One queue, or several with the same handler. Does not connect: start() and run() do. Throws std::invalid_argument,
+  // and SetupError if this process may open no more files, or the system provides no random bytes.
+  Consumer(const Client& client, const QueueNames& queues, Handler handler, ConsumerOptions options = {});
 
   // Several queues of one server, Sentinel group or Cluster, each once. They share the threads, the connections, and
-  // the bound of prefetched messages (ConsumerOptions::prefetch, for each master of a Cluster). Some may have a Handler
-  // and others a DeliveryHandler.
+  // the bound of prefetched messages (ConsumerTuning::prefetch, for each master of a Cluster). Some handlers may
+  // return their verdicts, and others own their Deliveries.
   //
   // A queue that Redis refuses (keys of a wrong type, no permission), that is paused, or whose handlers hang delays no
   // other, as long as workers are free. Set SubscriptionOptions::concurrency for handlers that could take all of them.
@@ -67,6 +66,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // whose wake-ups work, about 10 are polled in each poll_interval: so each queue is polled less often, at most by a
   // factor of 10.
   Consumer(const Client& client, std::vector<Subscription> queues, ConsumerOptions options = {});
+  Consumer(const Client&, std::initializer_list<const char*> names_without_handler, ConsumerOptions = {}) = delete;
 
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
   // not outlive the consumer. Call stop() first to choose the timeout. In a handler or callback of this consumer the
@@ -91,8 +91,14 @@ class DELAYQUEUE_EXPORT Consumer {
   void start();
 
   // Calls start(), with its exceptions. Then waits until another thread, a handler or a callback has called stop(), and
-  // the consumer has stopped. After a stop() in a handler or callback it calls stop() with a timeout of 30 s.
-  void run();
+  // the consumer has stopped. After a stop() in a handler or callback it calls stop() with a timeout of 30 s. Returns
+  // the result of stop().
+  bool run();
+
+  // The same; one of the signals stops the consumer, too. If start() throws after one has arrived, the signal is raised
+  // again with its former action. Throws std::invalid_argument for a signal that cannot be caught, and std::logic_error
+  // while another consumer of the process is in this call. A program that handles signals in its own way calls stop().
+  bool run(const StopSignals& signals);
 
   // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue; this
   // uses no retry. stop() waits for at most `timeout` until running handlers have returned and deliveries are settled,
@@ -102,8 +108,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // that takes messages; these messages are delivered again when their lease ends.
   //
   // Any thread may call it, also repeatedly: once the consumer has stopped, it returns the first result. In a handler
-  // or callback it only requests the stop, and returns false. Do not call it in a signal handler: wait for signals in a
-  // thread (sigwait), as examples/work.cc does.
+  // or callback it only requests the stop, and returns false. Do not call it in a signal handler: see run(StopSignals).
   [[nodiscard]] bool stop(milliseconds timeout = std::chrono::seconds(30));
 
   // Requests a stop and returns at once: for a thread that must not wait in stop() because it settles deliveries, such
@@ -121,9 +126,7 @@ class DELAYQUEUE_EXPORT Consumer {
 
   // Of one queue. With several queues, `connects` and the errors of the connection are only in the sums. Throws
   // std::invalid_argument if this consumer does not have the queue.
-  [[nodiscard]] ConsumerStats stats(const std::string& queue) const;
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  ConsumerStats stats(const char* const (&queues)[kLength]) const = delete;
+  [[nodiscard]] ConsumerStats stats(const QueueName& queue) const;
 
   // The counters of all queues with histograms, for a monitoring system: see metrics.h.
   [[nodiscard]] ConsumerMetrics metrics() const;

@@ -8,10 +8,10 @@
 #include <delayqueue/consumer.h>
 #include <delayqueue/consumer_options.h>
 #include <delayqueue/counts.h>
-#include <delayqueue/delivery.h>
 #include <delayqueue/durability.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
+#include <delayqueue/handler.h>
 #include <delayqueue/headers.h>
 #include <delayqueue/ids.h>
 #include <delayqueue/inspector.h>
@@ -26,10 +26,12 @@
 #include <delayqueue/producer_options.h>
 #include <delayqueue/queue_admin.h>
 #include <delayqueue/queue_admin_options.h>
+#include <delayqueue/queue_name.h>
 #include <delayqueue/send_options.h>
 #include <delayqueue/sender.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/stats.h>
+#include <delayqueue/stop_signals.h>
 #include <delayqueue/subscription.h>
 #include <delayqueue/types.h>
 #include <delayqueue/version.h>

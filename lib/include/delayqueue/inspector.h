@@ -13,6 +13,7 @@
 #include <delayqueue/message_page.h>
 #include <delayqueue/message_ref.h>
 #include <delayqueue/partitions.h>
+#include <delayqueue/queue_name.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/types.h>
 #include <delayqueue/workers.h>
@@ -48,9 +49,7 @@ struct InspectorOptions {
 // reads the partition that the id was made for.
 class DELAYQUEUE_EXPORT Inspector {
  public:
-  Inspector(const Client& client, const std::string& queue, const InspectorOptions& options = {});
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Inspector(const Client& client, const char* const (&queues)[kLength], const InspectorOptions& = {}) = delete;
+  Inspector(const Client& client, const QueueName& queue, const InspectorOptions& options = {});
   ~Inspector();
   Inspector(Inspector&&) noexcept;
   Inspector& operator=(Inspector&&) noexcept;

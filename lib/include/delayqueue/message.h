@@ -5,7 +5,6 @@
 #include <delayqueue/headers.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,9 +101,5 @@ DELAYQUEUE_EXPORT const char* to_string(Verdict::Kind kind);  // "ack", "nack", 
 // The work cannot be done now: the message is delivered again after `after`. Uses no retry, and is not counted as an
 // attempt.
 [[nodiscard]] DELAYQUEUE_EXPORT Verdict snooze(std::chrono::milliseconds after);
-
-// Called for each message, in one of the ConsumerOptions::concurrency threads of the consumer, so for several messages
-// at the same time. An exception counts as a nack with its text as reason: see current_exception_text().
-using Handler = std::function<Verdict(const Message&)>;
 
 }  // namespace delayqueue

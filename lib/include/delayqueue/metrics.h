@@ -42,7 +42,7 @@ struct ConsumerQueueMetrics {
   // docs/metrics.md. By Redis' clock up to the take, and at most a round trip too long.
   Histogram lateness{};
   // From the beginning of the handler to its verdict, by Verdict::Kind: ack, nack, reject, snooze. An exception is a
-  // nack. With a DeliveryHandler: until the Delivery is settled or dropped.
+  // nack. With a handler of a Delivery: until the Delivery is settled or dropped.
   std::array<Histogram, 4> handler_time{};
   // How long the handler that began first has been running, or its Delivery has not been settled; 0: none. Those that
   // have lost their lease count, too. When it ends, the next one may be noticed up to a poll_interval late.

@@ -7,6 +7,7 @@
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
 #include <delayqueue/producer_options.h>
+#include <delayqueue/queue_name.h>
 #include <delayqueue/sender.h>
 #include <delayqueue/stats.h>
 #include <delayqueue/types.h>
@@ -46,11 +47,8 @@ class DELAYQUEUE_EXPORT Producer final : public Sender {
   // std::invalid_argument that names the wrong part of the URL, the queue or the option. Throws SetupError if this
   // process may open no more files (only with Sentinels). The first call connects, and throws if it cannot use the TLS
   // files or the path of the embedded folder, or if the queue exists with the other KeyOptions::hash_tag.
-  Producer(const Client& client, const std::string& queue, ProducerOptions options = {});
+  Producer(const Client& client, const QueueName& queue, ProducerOptions options = {});
 
-  // {"a", "b"} would be one string of two pointers.
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  Producer(const Client& client, const char* const (&queues)[kLength], ProducerOptions = {}) = delete;
   // Waits until the sends of send_async() have their results, also those that their callbacks have made.
   ~Producer() override;
   Producer(Producer&&) noexcept;

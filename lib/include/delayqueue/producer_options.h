@@ -11,6 +11,17 @@
 
 namespace delayqueue {
 
+// To be changed only after a measurement: see docs/operations.md.
+struct ProducerTuning {
+  // How long a thread that sends alone may wait busily for the answer to one message before it sleeps: up to 1000 us;
+  // 0: not at all. Costs at most this much CPU time for each send. The Producer measures: of each 1000 sends, 16 wait
+  // busily as a trial, and the others do only if the trials were at least a tenth faster. No wait is busy
+  //   - while several threads of the process send (the thread of send_async counts while it sends),
+  //   - if the process can use fewer than two CPUs, by the machine or by the quota of a container, or
+  //   - if the thread and Redis are pinned to the same core, which is known only over a unix socket.
+  std::chrono::microseconds busy_wait{60};
+};
+
 struct ProducerOptions {
   // For sends without SendOptions::retries; at least 0. With 0 a message can become a dead letter without a call of the
   // handler: if its consumer dies after it has taken the message.
@@ -27,14 +38,7 @@ struct ProducerOptions {
   std::function<void(OutgoingMessage&)> before_send{};
 
   EventCallback on_event{};
-
-  // How long a thread that sends alone may wait busily for the answer to one message before it sleeps: up to 1000 us;
-  // 0: not at all. Costs at most this much CPU time for each send. The Producer measures: of each 1000 sends, 16 wait
-  // busily as a trial, and the others do only if the trials were at least a tenth faster. No wait is busy
-  //   - while several threads of the process send (the thread of send_async counts while it sends),
-  //   - if the process can use fewer than two CPUs, by the machine or by the quota of a container, or
-  //   - if the thread and Redis are pinned to the same core, which is known only over a unix socket.
-  std::chrono::microseconds busy_wait{60};
+  ProducerTuning tuning{};
 };
 
 }  // namespace delayqueue

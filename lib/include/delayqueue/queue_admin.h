@@ -13,6 +13,7 @@
 #include <delayqueue/message_ref.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/queue_admin_options.h>
+#include <delayqueue/queue_name.h>
 #include <delayqueue/send_options.h>
 #include <delayqueue/types.h>
 
@@ -30,9 +31,7 @@ namespace delayqueue {
 // continues with the others, and then throws the first error.
 class DELAYQUEUE_EXPORT QueueAdmin {
  public:
-  QueueAdmin(const Client& client, const std::string& queue, const InspectorOptions& options = {});
-  template <std::size_t kLength, class = internal::IfSeveral<kLength>>
-  QueueAdmin(const Client& client, const char* const (&queues)[kLength], const InspectorOptions& = {}) = delete;
+  QueueAdmin(const Client& client, const QueueName& queue, const InspectorOptions& options = {});
   ~QueueAdmin();
   QueueAdmin(QueueAdmin&&) noexcept;
   QueueAdmin& operator=(QueueAdmin&&) noexcept;

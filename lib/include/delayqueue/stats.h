@@ -21,7 +21,7 @@ struct ConsumerStats {
   std::uint64_t unconfirmed = 0;  // settled, but not in time as durably as ConsumerOptions::durability requires
   std::uint64_t connects = 0;     // connections made
   std::uint64_t errors = 0;       // connections lost or refused, and error replies
-  std::uint64_t running = 0;      // handlers that run now; with a DeliveryHandler: until settled and returned
+  std::uint64_t running = 0;      // handlers that run now; with a handler of a Delivery: until settled and returned
   std::uint64_t prefetched = 0;   // messages that the consumer holds now, and whose handler has not begun
   bool connected = false;         // started, and Redis answered the last request without an error
   // The text of the last error counted in `errors`, with advice; it stays after recovery. Before start() it says that

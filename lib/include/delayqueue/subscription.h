@@ -2,18 +2,13 @@
 #pragma once
 
 #include <delayqueue/backoff.h>
-#include <delayqueue/delivery.h>
-#include <delayqueue/detail/braces.h>
-#include <delayqueue/detail/handlers.h>
-#include <delayqueue/message.h>
+#include <delayqueue/handler.h>
+#include <delayqueue/queue_name.h>
 #include <delayqueue/types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <type_traits>
-#include <utility>
-#include <variant>
 
 namespace delayqueue {
 
@@ -32,19 +27,9 @@ struct SubscriptionOptions {
   std::optional<std::uint64_t> dead_limit{};
 };
 
-// A Handler, which returns its verdict, or a DeliveryHandler, which owns a Delivery that is settled later. Made from
-// any function that can be one of them; one that can be both is a Handler.
-class AnyHandler : public std::variant<Handler, DeliveryHandler> {
- public:
-  AnyHandler() = default;
-  AnyHandler(std::nullptr_t) {}
-  template <class Function, class = std::enable_if_t<!std::is_base_of_v<AnyHandler, Function>>>
-  AnyHandler(Function function) : variant(internal::handler_of(std::move(function))) {}
-};
-
 struct Subscription {
-  internal::Name queue;  // a std::string
-  AnyHandler handler;
+  QueueName queue;
+  Handler handler;
   SubscriptionOptions options{};
 };
 

@@ -33,10 +33,10 @@ struct Worker {
   std::string version{};              // of the library
   std::vector<std::string> queues{};  // of the consumer, at most 20
   std::uint64_t queue_count = 0;      // of the consumer
-  std::uint64_t busy = 0;             // handlers that run; with a DeliveryHandler: deliveries that are not settled;
-                                      // of all its queues
-  std::uint64_t concurrency = 0;      // the most that `busy` may be, without those that have lost their leases
-  std::uint64_t in_flight = 0;        // messages of this queue that it holds, also those whose handler has not begun
+  std::uint64_t busy = 0;         // handlers that run; with a handler of a Delivery: deliveries that are not settled;
+                                  // of all its queues
+  std::uint64_t concurrency = 0;  // the most that `busy` may be, without those that have lost their leases
+  std::uint64_t in_flight = 0;    // messages of this queue that it holds, also those whose handler has not begun
   std::vector<RunningMessage> longest{};         // of this queue: at most 5, the longest running first
   std::chrono::system_clock::time_point seen{};  // when it wrote this, by Redis' clock
   // True: a consumer that lives would have written this again, by default within 22 s. It has died, is frozen, or is

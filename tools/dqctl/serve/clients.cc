@@ -24,7 +24,7 @@ std::shared_ptr<Object> Clients::object(Kept<Object>& kept, const std::string& q
   if (found != kept.end()) {
     kept.splice(kept.begin(), kept, found);
   } else {
-    kept.emplace_front(queue, std::make_shared<Object>(client_, queue));
+    kept.emplace_front(queue, std::make_shared<Object>(client_, delayqueue::QueueName::of_existing(queue)));
     if (kept.size() > kObjectsOfServe) kept.pop_back();
   }
   return kept.front().second;

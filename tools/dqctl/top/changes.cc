@@ -150,8 +150,8 @@ std::string make_change(Context& context, const TopChange& change) {
 RedriveRun::RedriveRun(Context& context, const std::string& queue)
     : context_(context),
       queue_(queue),
-      inspector_(context.client(), queue),
-      admin_(context.client(), queue),
+      inspector_(context.client(), delayqueue::QueueName::of_existing(queue)),
+      admin_(context.client(), delayqueue::QueueName::of_existing(queue)),
       counts_(inspector_.counts()),
       pages_(inspector_, State::dead, {}, counts_, Pages::Payload::none, Pages::Use::remove, kRedriveStep) {}
 

@@ -1,8 +1,8 @@
 // The thread and the waiting messages behind in_batches(). Internal.
 #pragma once
 
-#include <delayqueue/delivery.h>
 #include <delayqueue/error.h>
+#include <delayqueue/handler.h>
 #include <delayqueue/message.h>
 #include <delayqueue/types.h>
 

@@ -1,6 +1,7 @@
-// Delivery: a message whose verdict comes later than the end of its handler, from any thread.
+// Handler: what a Consumer calls for each message. Delivery: a message whose verdict comes later, from any thread.
 #pragma once
 
+#include <delayqueue/detail/handler_form.h>
 #include <delayqueue/export.h>
 #include <delayqueue/message.h>
 
@@ -86,33 +87,62 @@ class DELAYQUEUE_EXPORT Delivery {
   std::shared_ptr<VerdictInbox> inbox_;
 };
 
-// Called for each message, in one of the ConsumerOptions::threads threads of the consumer, so for several messages at
-// the same time. It should return soon, and not wait for other deliveries, whose handlers need these threads, too.
-class DeliveryHandler : public std::function<void(Delivery)> {
+// A function of one of two forms:
+//   Verdict(const Message&)  returns its verdict. An exception counts as a nack with its text as reason: see
+//                            current_exception_text()
+//   void(Delivery)           owns the message until it is settled, in any thread, at any time. It should return soon,
+//                            and not wait for other deliveries, whose handlers need the same threads
+// If its parameter is `auto`, it has the first form. It may be movable only. Copies of a Handler share the function. A
+// Consumer calls it for several messages at the same time.
+class DELAYQUEUE_EXPORT Handler {
  public:
-  DeliveryHandler() = default;
-  DeliveryHandler(std::nullptr_t) {}
-  template <class Function, class = std::enable_if_t<!std::is_base_of_v<DeliveryHandler, Function> &&
-                                                     std::is_invocable_v<Function&, Delivery>>>
-  DeliveryHandler(Function handler) : std::function<void(Delivery)>(std::move(handler)) {
-    static_assert(std::is_void_v<std::invoke_result_t<Function&, Delivery>>,
-                  "a handler of a Delivery must return nothing, because a result would be lost: settle the Delivery");
+  // Throws std::invalid_argument for a null pointer and an empty std::function.
+  template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, Handler>>>
+  Handler(F&& function) {  // NOLINT(google-explicit-constructor)
+    using Function = std::decay_t<F>;
+    constexpr internal::HandlerForm kForm = internal::handler_form<Function>();
+    constexpr bool kValid = kForm == internal::HandlerForm::of_message || kForm == internal::HandlerForm::of_delivery;
+    constexpr bool kMade = std::is_constructible_v<Function, F>;
+    internal::check_form<Function, kForm>();
+    static_assert(kMade || !kValid, "handler: it cannot be copied; pass it by std::move");
+    if constexpr (kValid && kMade) {
+      if constexpr (internal::kMayBeEmpty<Function>) check_function(!(function == nullptr));
+      if constexpr (kForm == internal::HandlerForm::of_message) {
+        on_message_ = [](void* own, const Message& message) -> Verdict {
+          return (*static_cast<Function*>(own))(message);
+        };
+      } else {
+        on_delivery_ = [](void* own, Delivery delivery) { (*static_cast<Function*>(own))(std::move(delivery)); };
+      }
+      function_ = std::make_shared<Function>(std::forward<F>(function));
+    }
   }
+
+  // True: it has the form void(Delivery).
+  bool settles_later() const { return on_delivery_ != nullptr; }
+
+ private:
+  friend class Handlers;
+  static void check_function(bool given);
+
+  std::shared_ptr<void> function_{};
+  Verdict (*on_message_)(void* function, const Message& message) = nullptr;
+  void (*on_delivery_)(void* function, Delivery delivery) = nullptr;
 };
 
-// Calls the handler, and throws what it throws. Returns the verdict of a Handler, and nothing for a DeliveryHandler.
+// Calls the handler, and throws what it throws. Returns its verdict, or nothing if it settles a Delivery.
 using NextHandler = std::function<std::optional<Verdict>()>;
 
 // A function around each call of a handler, in the same thread, for what all handlers of a consumer have in common: the
 // span of a trace, a log line, a check. It calls next() and returns its result. An exception in it, also one of next(),
 // counts as the handler's. Its time is part of the handler's. It must not keep `next` or the message after it returns.
 //
-// Around a Handler it may return another verdict, and it may call next() again, or not at all.
+// Around a handler that returns a Verdict it may return another one, and it may call next() again, or not at all.
 //
-// A DeliveryHandler settles its Delivery itself, perhaps later. So next() may be called only once (a second call throws
+// A handler with a Delivery settles it itself, perhaps later. So next() may be called only once (a second call throws
 // std::logic_error), and the returned value is not used. If next() is not called, the returned verdict counts.
 //
 // If a verdict counts and there is none, the message is nacked.
-using Around = std::function<std::optional<Verdict>(const Message& message, const NextHandler& next)>;
+using Middleware = std::function<std::optional<Verdict>(const Message& message, const NextHandler& next)>;
 
 }  // namespace delayqueue
