@@ -25,6 +25,7 @@ openssl                      openssl           openssl              openssl     
 redis-server|valkey-server   redis-server      valkey               redis               redis
 <hiredis/hiredis.h>          libhiredis-dev    hiredis-devel        hiredis-dev         hiredis
 <openssl/ssl.h>              libssl-dev        openssl-devel        openssl-dev         openssl@3
+<uuid/uuid.h>                uuid-dev          libuuid-devel        util-linux-dev      util-linux
 <nlohmann/json.hpp>          nlohmann-json3-dev json-devel          nlohmann-json       nlohmann-json
 <doctest/doctest.h>          doctest-dev       doctest-devel        doctest-dev         doctest
 <CLI/CLI.hpp>                libcli11-dev      cli11-devel          cli11-dev           cli11

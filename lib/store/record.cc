@@ -5,6 +5,7 @@
 #include <delayqueue/error.h>
 
 #include <unistd.h>
+#include <uuid/uuid.h>
 #ifdef __APPLE__
 #include <sys/random.h>
 #endif
@@ -101,14 +102,9 @@ class IdMaker {
   IdBytes next_{};
 };
 
-constexpr bool is_dash_at(std::size_t i) { return i == 8 || i == 13 || i == 18 || i == 23; }
+constexpr std::size_t kVersionDigit = 14;  // in an id as text
 
-// The value of a hexadecimal digit; -1 for any other character.
-int value_of(char digit) {
-  if (digit >= '0' && digit <= '9') return digit - '0';
-  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
-  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
+constexpr bool is_dash_at(std::size_t i) { return i == 8 || i == 13 || i == 18 || i == 23; }
 
 }  // namespace
 
@@ -122,8 +118,8 @@ std::vector<std::string> new_ids(std::size_t count, IdOwner owner) {
 }
 
 std::optional<unsigned> partition_of(std::string_view id, std::uint16_t name_crc) {
-  const auto bytes = bytes_of(id);
-  if (!bytes || (*bytes)[6] >> 4 != 7 || (*bytes)[8] >> 6 != 2) return std::nullopt;
+  const auto bytes = id.size() == kIdLength && id[kVersionDigit] == '7' ? bytes_of(id) : std::nullopt;
+  if (!bytes || ::uuid_variant(bytes->data()) != UUID_VARIANT_DCE) return std::nullopt;
   const unsigned check = ((*bytes)[8] & 0x0fU) << 8 | (*bytes)[10];
   if (check != check_of(*bytes, name_crc)) return std::nullopt;
   return (*bytes)[kPartition];
@@ -131,30 +127,22 @@ std::optional<unsigned> partition_of(std::string_view id, std::uint16_t name_crc
 
 std::optional<IdBytes> bytes_of(std::string_view id) {
   if (id.size() != kIdLength) return std::nullopt;
+  std::array<char, kIdLength + 1> text{};  // ends with a zero, unlike `id`
+  std::copy(id.begin(), id.end(), text.begin());
   IdBytes bytes{};
-  std::size_t digits = 0;
-  for (std::size_t i = 0; i < kIdLength; ++i) {
-    if (is_dash_at(i)) {
-      if (id[i] != '-') return std::nullopt;
-      continue;
-    }
-    const int value = value_of(id[i]);
-    if (value < 0) return std::nullopt;
-    unsigned char& byte = bytes[digits++ / 2];
-    byte = static_cast<unsigned char>(byte << 4 | value);
-  }
-  return bytes;
+  return ::uuid_parse(text.data(), bytes.data()) == 0 ? std::optional(bytes) : std::nullopt;
 }
 
 std::string text_of(const IdBytes& bytes) {
-  std::string text(kIdLength, '-');
-  std::size_t digits = 0;
-  for (std::size_t i = 0; i < kIdLength; ++i) {
-    if (is_dash_at(i)) continue;
-    const unsigned char byte = bytes[digits / 2];
-    text[i] = "0123456789abcdef"[digits++ % 2 == 0 ? byte >> 4 : byte & 15];
-  }
-  return text;
+  std::array<char, UUID_STR_LEN> text{};
+  ::uuid_unparse_lower(bytes.data(), text.data());
+  return {text.data(), kIdLength};
+}
+
+std::string id_of_name(const IdBytes& name_space, std::string_view name) {
+  IdBytes bytes{};
+  ::uuid_generate_sha1(bytes.data(), name_space.data(), name.data(), name.size());
+  return text_of(bytes);
 }
 
 std::optional<std::string> canonical_id(std::string_view id) {
@@ -162,6 +150,7 @@ std::optional<std::string> canonical_id(std::string_view id) {
   return bytes ? std::optional(text_of(*bytes)) : std::nullopt;
 }
 
+// By a loop, because uuid_parse() also takes upper case, and every message that is delivered comes here.
 bool is_id(std::string_view text) {
   if (text.size() != kIdLength) return false;
   for (std::size_t i = 0; i < kIdLength; ++i) {
@@ -173,7 +162,7 @@ bool is_id(std::string_view text) {
 
 std::optional<WallClock::time_point> time_of_id(std::string_view id) {
   const auto parsed = bytes_of(id);
-  if (!parsed || ((*parsed)[6] >> 4) != 7) return std::nullopt;
+  if (!parsed || ::uuid_type(parsed->data()) != 7) return std::nullopt;
   const IdBytes& bytes = *parsed;
   std::int64_t ms = 0;
   for (std::size_t i = 0; i < 6; ++i) ms = ms << 8 | bytes[i];

@@ -50,6 +50,9 @@ std::optional<IdBytes> bytes_of(std::string_view id);
 // In lower case, as ids are stored.
 std::string text_of(const IdBytes& bytes);
 
+// The UUID of version 5 (RFC 9562) of a name.
+std::string id_of_name(const IdBytes& name_space, std::string_view name);
+
 // The id in lower case; unset unless it is a UUID in its form of 36 characters.
 std::optional<std::string> canonical_id(std::string_view id);
 
