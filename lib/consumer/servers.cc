@@ -171,7 +171,7 @@ void LaneServer::add_others(BackgroundCalls& calls) {
 }
 
 bool LaneServer::needs_connection() const {
-  return !connection_.is_open() || (connection_.get().has_moved() && round_trips_.empty());
+  return !connection_.is_open() || (connection_.get().is_outdated() && round_trips_.empty());
 }
 
 void LaneServer::connect() {
@@ -251,7 +251,9 @@ void LaneServer::disconnect() {
   connection_.close();
 }
 
-bool LaneServer::is_one_at_a_time() const { return stopping_ || !connection_.works() || connection_.get().has_moved(); }
+bool LaneServer::is_one_at_a_time() const {
+  return stopping_ || !connection_.works() || connection_.get().is_outdated();
+}
 
 planning::ServerView LaneServer::view() const {
   return {!lanes_.empty() && connection_.is_open(), ready_ && may_start(), round_trips_.count(&Purpose::take)};

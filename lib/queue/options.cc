@@ -96,6 +96,9 @@ void check_queue(const std::string& queue, bool hash_tag) {
 void validate(const KeyOptions& keys, bool hash_tag) { check_name("keys.prefix", keys.prefix, hash_tag); }
 
 void validate(const ClientOptions& options) {
+  if (options.credentials && !(options.user + options.password).empty()) {
+    throw std::invalid_argument("credentials: set, but so is user or password; expected only one of them");
+  }
   check_at_least("connect_timeout", options.connect_timeout, milliseconds(1));
   check_at_least("command_timeout", options.command_timeout, milliseconds(1));
   for (const char c : options.client_name) {

@@ -177,7 +177,7 @@ void Connection::give_up(const Pipeline* pipeline) {
 bool Connection::is_stale() {
   try {
     const bool has_unread = reader_->len > reader_->pos;
-    return broken_ || retired_ || moved_ || has_unread || transport_->readable(Clock::now());
+    return broken_ || retired_ || is_outdated() || has_unread || transport_->readable(Clock::now());
   } catch (const ConnectionError&) {
     return broken_ = true;
   }
@@ -331,7 +331,33 @@ ReplyPtr Connection::ask(std::string_view request, Deadline deadline) {
   return read_within(patience);
 }
 
-void Connection::log_in(const Login& login, Deadline deadline) {
+// Calls the callback of the user, which may take any time.
+Login Connection::with_credentials(Login login, Deadline deadline) {
+  constexpr std::chrono::hours kYear{365 * 24};
+  constexpr std::chrono::seconds kMostEarly{30};
+  const std::string what = "cannot log in at " + where_ + ": the callback ClientOptions::credentials ";
+  Credentials current;
+  try {
+    current = login.credentials();
+  } catch (...) {
+    throw AccessDenied(what + "threw: " + current_exception_text());
+  }
+  if (Clock::now() >= deadline)
+    fail(what + "took longer than connect_timeout; make it faster, or connect_timeout longer");
+  if (current.expires) {
+    const auto now = std::chrono::system_clock::now();
+    if (*current.expires <= now) throw AccessDenied(what + "returned a login that has expired; is the clock right?");
+    const bool is_long = *current.expires - now > kYear;  // a longer time would overflow that of the steady clock
+    const Clock::duration left = is_long ? Clock::duration(kYear) : Clock::duration(*current.expires - now);
+    login_again_at_ = Clock::now() + left - std::min<Clock::duration>(left / 4, kMostEarly);
+  }
+  login.user = std::move(current.user);
+  login.password = std::move(current.password);
+  return login;
+}
+
+void Connection::log_in(const Login& given, Deadline deadline) {
+  const Login login = given.credentials ? with_credentials(given, deadline) : given;
   const std::string_view user = login.user.empty() ? "default" : std::string_view(login.user);
   std::string hello;
   if (login.password.empty() && login.user.empty()) {

@@ -7,6 +7,7 @@
 #include <delayqueue/client.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +24,7 @@ struct Login {
   std::string password;  // empty: none is sent
   std::string client_name;
   int db = 0;
+  std::function<Credentials()> credentials{};  // returns the user and the password; none: those above
 };
 
 // Lets another thread shut down the socket of a connection. A thread that waits on the socket gets a ConnectionError at
@@ -156,6 +158,10 @@ class Connection {
   // A connection to the node that a redirection names, from which it also learns.
   Connection& follow(const Redirection& redirection);
 
+  // Whether another connection must take its place, as soon as no answer is outstanding: the slot has moved, or the
+  // login expires soon.
+  bool is_outdated() const { return moved_ || (login_again_at_ && Clock::now() >= *login_again_at_); }
+
   // Whether the node answered that another node owns the queue's slot, or that it does not serve it.
   bool has_moved() const { return moved_; }
 
@@ -186,6 +192,7 @@ class Connection {
   ReplyPtr drain_final_error();
   [[noreturn]] void fail(const std::string& text);
   void log_in(const Login& login, Deadline deadline);
+  Login with_credentials(Login login, Deadline deadline);
   ReplyPtr ask(std::string_view request, Deadline deadline);
 
   const Address address_;
@@ -203,7 +210,8 @@ class Connection {
   bool broken_ = false;
   std::optional<Deadline> silent_since_;  // of the transfer that failed
   bool retired_ = false;
-  int slot_ = -1;  // see set_slot()
+  std::optional<Deadline> login_again_at_{};  // over another connection; unset: the login does not expire
+  int slot_ = -1;                             // see set_slot()
   bool follows_redirections_ = true;
   bool moved_ = false;                      // slot_ has moved to another node
   std::unique_ptr<Connection> redirected_;  // to the node of the last redirection

@@ -30,6 +30,7 @@ Login login_of(const Url& url, const ClientOptions& options) {
   login.password = options.password.empty() ? url.password : options.password;
   login.client_name = options.client_name.empty() ? "delayqueue" : options.client_name;
   login.db = url.db;
+  login.credentials = options.credentials;
   return login;
 }
 

@@ -150,6 +150,129 @@ TEST_CASE("client: works in a fork of the process, with other connections, and t
   CHECK(Inspector(client, queue).counts().ready == 3);
 }
 
+// A server whose only user with rights is "ann", with a password that the test changes.
+struct Rotating {
+  Rotating() : server(arguments()) { set("first"); }
+
+  static PrivateServerOptions arguments() {
+    PrivateServerOptions options;
+    options.arguments = {"--user", "ann", "on", "~*", "&*", "+@all", ">first"};
+    return options;
+  }
+
+  // From now on only this password is right. Open connections stay, or end.
+  void set(const std::string& password) {
+    const std::lock_guard lock(mutex);
+    secret = password;
+    Redis(server.socket()).cmd({"ACL", "SETUSER", "ann", "resetpass", ">" + password});
+  }
+  void end_connections() { Redis(server.socket()).cmd({"CLIENT", "KILL", "USER", "ann"}); }
+
+  Client client(std::chrono::milliseconds lifetime = {}) {
+    ClientOptions options;
+    options.client_name = "rotating";
+    options.credentials = [this, lifetime] {
+      const std::lock_guard lock(mutex);
+      ++calls;
+      Credentials current{"ann", secret, {}};
+      if (lifetime.count() > 0) current.expires = std::chrono::system_clock::now() + lifetime;
+      return current;
+    };
+    return {"unix://" + server.socket(), options};
+  }
+
+  PrivateServer server;
+  std::mutex mutex;  // guards the next two
+  std::string secret;
+  int calls = 0;
+};
+
+TEST_CASE("credentials: each login gets the password of that moment, for a Producer, an Inspector and a Consumer") {
+  Rotating rotating;
+  const Client client = rotating.client();
+  Producer producer(client, "orders");
+  Inspector inspector(client, "orders");
+  Ledger ledger;
+  Consumer consumer(client, "orders", ledger.watch(), quick());
+  consumer.start();
+  CHECK(rotating.calls >= 1);
+  for (std::size_t i = 1; i <= 3; ++i) {
+    CHECK(producer.send("x").created);
+    CHECK(ledger.settles(i));
+    rotating.set("password " + std::to_string(i));
+    CHECK(inspector.counts().pending == 0);  // over a connection that is open
+    rotating.end_connections();
+    CHECK(inspector.counts().pending == 0);
+  }
+  CHECK(producer.send("x").created);
+  CHECK(ledger.settles(4));
+  CHECK(thrown([&] { client.check(); }) == "nothing");
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("credentials: connections are replaced before the login expires, and no call fails") {
+  Rotating rotating;
+  const Client client = rotating.client(2s);
+  Producer producer(client, "orders");
+  Ledger ledger;
+  Consumer consumer(client, "orders", ledger.watch(), quick());
+  consumer.start();
+  const auto named = [&] {
+    Redis admin(rotating.server.socket());
+    return ids("rotating", admin);
+  };
+  CHECK(producer.send("x").created);
+  CHECK(ledger.settles(1));
+  const auto before = named();
+  std::size_t sent = 1;
+  const auto replaced = [&] {
+    CHECK(producer.send("x").created);
+    ++sent;
+    const std::lock_guard lock(rotating.mutex);
+    return rotating.calls >= 8;
+  };
+  CHECK(eventually(replaced, kPatience));
+  CHECK(ledger.settles(sent));
+  CHECK(named() != before);
+  CHECK(consumer.stats().connects >= 2);
+  CHECK(consumer.stats().errors == 0);
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("credentials: an exception, a late answer and an expired login are errors that tell which") {
+  const auto error_with = [](std::function<Credentials()> credentials) {
+    ClientOptions options;
+    options.connect_timeout = 500ms;
+    options.credentials = std::move(credentials);
+    return thrown([&] { Producer({server().url(), options}, "orders").send("x"); });
+  };
+  const std::string threw = error_with([]() -> Credentials { throw std::runtime_error("no token today"); });
+  CHECK(has(threw, "ReplyError: cannot log in at "));
+  CHECK(has(threw, "credentials threw: no token today"));
+  const std::string late = error_with([] {
+    std::this_thread::sleep_for(700ms);
+    return Credentials();
+  });
+  CHECK(has(late, "ConnectionError: cannot log in at "));
+  CHECK(has(late, "took longer than connect_timeout"));
+  const std::string expired = error_with([] {
+    Credentials current;
+    current.expires = std::chrono::system_clock::now() - 1s;
+    return current;
+  });
+  CHECK(has(expired, "returned a login that has expired"));
+  ClientOptions both;
+  both.credentials = [] { return Credentials(); };
+  both.user = "ann";
+  CHECK(has(thrown([&] { Client(server().url(), both); }), "invalid_argument: credentials: set, but so is user"));
+  const auto for_ever = [] {
+    Credentials current;
+    current.expires = std::chrono::system_clock::time_point::max();
+    return current;
+  };
+  CHECK(error_with(for_ever) == "nothing");
+}
+
 // A program makes a static Client, and then forks its processes.
 TEST_CASE("client: one that the parent has not used serves any number of processes that are forked later") {
   const std::string name = fresh_queue(), queue = fresh_queue();

@@ -16,7 +16,9 @@
 #include <delayqueue/export.h>
 #include <delayqueue/types.h>
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,10 +72,22 @@ struct KeyOptions {
   GoCompatibility go{};
 };
 
+// What a login sends.
+struct Credentials {
+  std::string user{};  // empty: the default user
+  std::string password{};
+  // Connections that are open are replaced before this time: 30 s, or a quarter of the time left. Unset: they stay.
+  std::optional<std::chrono::system_clock::time_point> expires{};
+};
+
 // How to connect to the server. Members that are set override the same part of the URL.
 struct ClientOptions {
-  std::string user{};         // ACL user; empty: the URL's, or the default user
-  std::string password{};     // empty: the URL's, or none
+  std::string user{};      // ACL user; empty: the URL's, or the default user
+  std::string password{};  // empty: the URL's, or none
+  // For passwords that change: called before each login to a server (not to a Sentinel), in the thread that connects.
+  // Several threads may call it at the same time. Its time counts as connect_timeout. If it throws, the call throws
+  // AccessDenied with the text. The user and the password of the URL are not used then, and the two above stay empty.
+  std::function<Credentials()> credentials{};
   std::string client_name{};  // the name in CLIENT LIST, without spaces; empty: "delayqueue"
   // For the look-up of the host name, the socket, TLS and the login together; at least 1 ms. Addresses that a name
   // server sends later are used by the next attempt.
