@@ -175,9 +175,10 @@ TEST_CASE("lasting failures: a server that loads its data, and a certificate tha
   const PrivateServer server = test::server_with(test::serving(port));
   const test::TlsFiles& files = test::TlsFiles::shared();
   Lines lines;
-  options.connection.tls.ca_file = files.ca;
   options.logger = lines.logger();
-  Consumer consumer("rediss://127.0.0.1:" + std::to_string(port.number()), "orders", handler, options);
+  const Client client("rediss://127.0.0.1:" + std::to_string(port.number()),
+                      with(&ClientOptions::tls, test::trusting(files.ca)));
+  Consumer consumer(client, "orders", handler, options);
   consumer.start();
   REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
   test::Redis admin(server.socket());

@@ -49,14 +49,6 @@ bool is_listening() {
   return eventually([] { return test::info("clients", "blocked_clients") == "1"; }, kPatience);
 }
 
-std::size_t connections(const std::string& client_name, test::Redis& on = test::redis()) {
-  const std::string list = on.cmd({"CLIENT", "LIST"}).text;
-  const std::string name = " name=" + client_name + " ";
-  std::size_t count = 0;
-  for (std::size_t at = list.find(name); at != std::string::npos; at = list.find(name, at + 1)) ++count;
-  return count;
-}
-
 TEST_CASE("many queues: each handler gets the messages of its queue, whose name is in the message") {
   std::deque<Queue> queues(3);
   std::array<Ledger, 3> ledgers;
@@ -573,7 +565,7 @@ TEST_CASE("many queues: a hundred queues need one thread beside the workers, two
   for (Queue& queue : queues) queue.send("x");
   REQUIRE(ledger.settles(100));
   CHECK(ledger.different() == 100);
-  CHECK(eventually([&] { return connections("hundred") == 2; }, kPatience));
+  CHECK(eventually([&] { return test::connections_named("hundred").size() == 2; }, kPatience));
   CHECK(eventually([&] { return test::threads_of_this_process() == threads + 1 + options.concurrency; }));
   CHECK(consumer->stats().connects == 1);
   REQUIRE(is_listening());

@@ -295,11 +295,7 @@ TEST_CASE("durability: a verdict whose connection is lost before a replica has i
   Producer(servers.master.url(), queue).send("x");
   REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
   Redis to(servers.master.socket());
-  const auto has_two = [&, named = " name=" + queue + " "] {
-    const std::string clients = to.cmd({"CLIENT", "LIST"}).text;
-    return clients.find(named) != clients.rfind(named);
-  };
-  REQUIRE(eventually(has_two, kPatience));
+  REQUIRE(eventually([&] { return test::connections_named(queue, to).size() >= 2; }, kPatience));
   CHECK(test::cut_connections(queue, to) >= 2);
   CHECK(eventually([&] { return consumer.stats().unconfirmed == 1; }, kPatience));
   CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));

@@ -6,20 +6,9 @@
 namespace delayqueue {
 namespace {
 
+using test::client_named;
+using test::connection_ids;
 using test::server;
-
-// The ids of the connections with this name.
-std::vector<std::string> ids(const std::string& name, Redis& on = test::redis()) {
-  std::istringstream all(on.cmd({"CLIENT", "LIST"}).text);
-  std::vector<std::string> found;
-  for (std::string line; std::getline(all, line);) {
-    if (has(line, " name=" + name + " ")) found.push_back(line.substr(0, line.find(' ')));
-  }
-  return found;
-}
-
-// A Client whose connections have this name.
-Client client_named(const std::string& name) { return {server().url(), with(&ClientOptions::client_name, name)}; }
 
 KeyOptions prefixed(const std::string& prefix) { return with(&KeyOptions::prefix, prefix); }
 
@@ -36,32 +25,32 @@ TEST_CASE("client: copies and with_keys() share connections, also after the Clie
   CHECK(test::redis().cmd({"LLEN", "dp:" + queue + ":ready"}) == 1);
   CHECK(test::redis().cmd({"LLEN", "tenant7:" + queue + ":ready"}) == 1);
   CHECK(inspector.counts().ready == 1);
-  CHECK(ids(name).size() == 1);
-  const auto one = ids(name);
+  CHECK(connection_ids(name).size() == 1);
+  const auto one = connection_ids(name);
   client.reset();
   CHECK(producer->send("x").created());
   producer.reset();
   CHECK(inspector.counts().ready == 2);
   CHECK(tenant.send("y").created());
-  CHECK(ids(name) == one);
+  CHECK(connection_ids(name) == one);
 }
 
 TEST_CASE("client: a Client without objects keeps the connections, and the last of all closes them") {
   const std::string name = fresh_queue(), queue = fresh_queue();
   auto client = std::make_unique<Client>(client_named(name));
   CHECK(Producer(*client, queue).send("x").created());
-  const auto one = ids(name);
+  const auto one = connection_ids(name);
   CHECK(one.size() == 1);
   CHECK(Producer(*client, queue).send("x").created());
-  CHECK(ids(name) == one);
+  CHECK(connection_ids(name) == one);
   const auto other = std::make_unique<Client>(*client);
   client.reset();
   CHECK(Producer(*other, queue).send("x").created());
-  CHECK(ids(name) == one);
+  CHECK(connection_ids(name) == one);
   Client assigned = client_named(name);
   assigned = *other;
   CHECK(Producer(assigned, queue).send("x").created());
-  CHECK(ids(name) == one);
+  CHECK(connection_ids(name) == one);
 }
 
 TEST_CASE("client: two that are made of the same URL share no connection, and a URL makes one for each object") {
@@ -69,7 +58,7 @@ TEST_CASE("client: two that are made of the same URL share no connection, and a 
   const Client first = client_named(name), second = client_named(name);
   Producer one(first, queue), two(second, queue);
   for (Producer* producer : {&one, &two}) CHECK(producer->send("x").created());
-  CHECK(ids(name).size() == 2);
+  CHECK(connection_ids(name).size() == 2);
   const std::string url = server().url();
   Producer three(url, queue), four(url.c_str(), queue);
   CHECK(three.send("x").created());
@@ -82,7 +71,7 @@ TEST_CASE("client: one that is not used connects to nothing, and none is needed"
     const Client client = client_named(name);
     const Client copy = client.with_keys(prefixed("other"));
     const Producer producer(client, "orders");
-    CHECK(ids(name).empty());
+    CHECK(connection_ids(name).empty());
   }
   CHECK(thrown([] { Client("redis://no.such.host.invalid"); }) == "nothing");
 }
@@ -91,11 +80,11 @@ TEST_CASE("client: check() connects and logs in, and the first call uses its con
   const std::string name = fresh_queue(), queue = fresh_queue();
   const Client client = client_named(name);
   client.check();
-  const auto one = ids(name);
+  const auto one = connection_ids(name);
   CHECK(one.size() == 1);
   Producer producer(client, queue);
   CHECK(producer.send("x").created());
-  CHECK(ids(name) == one);
+  CHECK(connection_ids(name) == one);
 }
 
 TEST_CASE("client: check() throws as a send would") {
@@ -138,15 +127,15 @@ TEST_CASE("client: works in a fork of the process, with other connections, and t
   const Client client = client_named(name);
   Producer producer(client, queue);
   CHECK(producer.send("a").created());
-  const auto before = ids(name);
+  const auto before = connection_ids(name);
   CHECK(test::in_child([&] {
           Redis redis(server().socket());
           Producer own(client, queue);
           Inspector inspector(client, queue);
-          return own.send("b").created() && inspector.counts().ready == 2 && ids(name, redis).size() == 2;
+          return own.send("b").created() && inspector.counts().ready == 2 && connection_ids(name, redis).size() == 2;
         }) == 0);
   CHECK(producer.send("c").created());
-  CHECK(eventually([&] { return ids(name) == before; }, kPatience));
+  CHECK(eventually([&] { return connection_ids(name) == before; }, kPatience));
   CHECK(Inspector(client, queue).counts().ready == 3);
 }
 
@@ -197,14 +186,14 @@ TEST_CASE("credentials: each login gets the password of that moment, for a Produ
   consumer.start();
   CHECK(rotating.calls >= 1);
   for (std::size_t i = 1; i <= 3; ++i) {
-    CHECK(producer.send("x").created);
+    CHECK(producer.send("x").created());
     CHECK(ledger.settles(i));
     rotating.set("password " + std::to_string(i));
     CHECK(inspector.counts().pending == 0);  // over a connection that is open
     rotating.end_connections();
     CHECK(inspector.counts().pending == 0);
   }
-  CHECK(producer.send("x").created);
+  CHECK(producer.send("x").created());
   CHECK(ledger.settles(4));
   CHECK(thrown([&] { client.check(); }) == "nothing");
   CHECK(consumer.stop());
@@ -219,14 +208,14 @@ TEST_CASE("credentials: connections are replaced before the login expires, and n
   consumer.start();
   const auto named = [&] {
     Redis admin(rotating.server.socket());
-    return ids("rotating", admin);
+    return connection_ids("rotating", admin);
   };
-  CHECK(producer.send("x").created);
+  CHECK(producer.send("x").created());
   CHECK(ledger.settles(1));
   const auto before = named();
   std::size_t sent = 1;
   const auto replaced = [&] {
-    CHECK(producer.send("x").created);
+    CHECK(producer.send("x").created());
     ++sent;
     const std::lock_guard lock(rotating.mutex);
     return rotating.calls >= 8;
@@ -282,7 +271,7 @@ TEST_CASE("client: one that the parent has not used serves any number of process
     CHECK(test::in_child([&] { return Producer(*client, queue).send("x").created(); }) == 0);
   }
   CHECK(Inspector(*client, queue).counts().ready == 3);
-  const auto one = ids(name);
+  const auto one = connection_ids(name);
   CHECK(one.size() == 1);
   const Producer of_parent(*client, queue);
   CHECK(test::in_child([&] {
@@ -292,7 +281,7 @@ TEST_CASE("client: one that the parent has not used serves any number of process
           return test::in_child([&] { return Producer(before, queue).send("x").created(); }) == 0;
         }) == 0);
   CHECK(Inspector(*client, queue).counts().ready == 5);
-  CHECK(ids(name) == one);
+  CHECK(connection_ids(name) == one);
   client.reset();
 }
 

@@ -14,30 +14,11 @@
 namespace delayqueue {
 namespace {
 
+using test::client_named;
+using test::connection_ids;
+using test::connections_named;
 using test::FaultProxy;
 using test::server;
-
-// The lines of CLIENT LIST about connections with this name.
-std::vector<std::string> clients(const std::string& name, Redis& on = test::redis()) {
-  std::istringstream all(on.cmd({"CLIENT", "LIST"}).text);
-  std::vector<std::string> found;
-  for (std::string line; std::getline(all, line);) {
-    if (has(line, " name=" + name + " ")) found.push_back(line);
-  }
-  return found;
-}
-
-// The ids of these connections.
-std::vector<std::string> ids(const std::string& name, Redis& on = test::redis()) {
-  std::vector<std::string> found;
-  for (const std::string& line : clients(name, on)) found.push_back(line.substr(0, line.find(' ')));
-  return found;
-}
-
-ClientOptions connection_named(const std::string& name) { return with(&ClientOptions::client_name, name); }
-
-// A Client whose connections have this name.
-Client client_named(const std::string& name) { return {server().url(), connection_named(name)}; }
 
 Producer producer_of(const Client& client, const std::string& queue, const Durability& durability) {
   return {client, queue, with(&ProducerOptions::durability, durability)};
@@ -69,15 +50,15 @@ TEST_CASE("connections: Producers, Inspectors and QueueAdmins of many queues sha
       CHECK(admins[i].purge(State::dead) == 0);
     }
   }
-  const auto one = ids(name);
+  const auto one = connection_ids(name);
   CHECK(one.size() == 1);
   producers.clear();
   inspectors.clear();
   admins.erase(admins.begin() + 1, admins.end());
   CHECK(admins.front().purge(State::dead) == 0);
-  CHECK(ids(name) == one);
+  CHECK(connection_ids(name) == one);
   admins.clear();
-  CHECK(eventually([&] { return clients(name).empty(); }, kPatience));
+  CHECK(eventually([&] { return connections_named(name).empty(); }, kPatience));
 }
 
 TEST_CASE("connections: the partitions of a queue share one, and only partition 0 is in the set of known queues") {
@@ -98,7 +79,7 @@ TEST_CASE("connections: the partitions of a queue share one, and only partition 
   home.with_connection([](redis::Connection&) {});
   CHECK(known(base) == 1);
   CHECK(known(third_keys.base) == 0);
-  CHECK(ids(name).size() == 1);
+  CHECK(connection_ids(name).size() == 1);
   CHECK(has(thrown([&] { SharedConnection(home, 256); }), "invalid_argument: partition: 256"));
 }
 
@@ -123,18 +104,18 @@ TEST_CASE("connections: the server of a slot stays known while a node reports it
 
 TEST_CASE("connection pool: one that no call has needed for the limit is closed when another one is returned") {
   const std::string name = fresh_queue();
-  ConnectionPool pool(redis::parse_url(server().url()), connection_named(name), 1s);
+  ConnectionPool pool(redis::parse_url(server().url()), with(&ClientOptions::client_name, name), 1s);
   {
     const auto first = pool.connect(kNoSlot);
     const auto second = pool.connect(kNoSlot);
     CHECK(pool.take(kNoSlot).is_none());
     CHECK(first.number() != second.number());
   }
-  CHECK(ids(name).size() == 2);
+  CHECK(connection_ids(name).size() == 2);
   std::this_thread::sleep_for(1100ms);
-  CHECK(ids(name).size() == 2);  // no thread watches them
+  CHECK(connection_ids(name).size() == 2);  // no thread watches them
   CHECK(!pool.take(kNoSlot).is_none());
-  CHECK(eventually([&] { return ids(name).size() == 1; }, kPatience));
+  CHECK(eventually([&] { return connection_ids(name).size() == 1; }, kPatience));
   CHECK(!pool.take(kNoSlot).is_none());
 }
 
@@ -144,7 +125,7 @@ TEST_CASE("connections: an error of one queue neither closes the connection nor 
   const std::string good = fresh_queue(), newer = fresh_queue(), blocked = fresh_queue(), tagged = fresh_queue();
   Producer producer(client, good);
   CHECK(producer.send("x").created());
-  const auto one = ids(name);
+  const auto one = connection_ids(name);
 
   set_format(newer, "2");
   Producer to_newer(client, newer);
@@ -158,7 +139,7 @@ TEST_CASE("connections: an error of one queue neither closes the connection nor 
     CHECK(has(thrown([&] { to_tagged.send("x"); }), "invalid_argument: keys.hash_tag"));
     CHECK(producer.send("x").created());
   }
-  CHECK(ids(name) == one);
+  CHECK(connection_ids(name) == one);
 
   Producer durable = producer_of(client, fresh_queue(), Durability::replicas(1, 1ms));
   for (int i = 0; i < 3; ++i) {
@@ -174,7 +155,7 @@ TEST_CASE("connections: calls that are refused after a failed one use its new co
   CHECK(has(thrown([&] { producer.send("x"); }), "only 0 of 1 replicas"));  // closes the connection
   set_format(queue, "2");
   for (int i = 0; i < 5; ++i) CHECK(has(thrown([&] { producer.send("x"); }), "format \"2\""));
-  CHECK(ids(name).size() == 1);
+  CHECK(connection_ids(name).size() == 1);
 }
 
 TEST_CASE("connections: after a reconnect the format of each queue is checked again") {
@@ -190,7 +171,7 @@ TEST_CASE("connections: after a reconnect the format of each queue is checked ag
   CHECK(producers[0].send("opens a connection").created());
   CHECK(has(thrown([&] { producers[1].send("x"); }), "format \"2\""));
   CHECK(producers[2].send("x").created());
-  CHECK(ids(name).size() == 1);
+  CHECK(connection_ids(name).size() == 1);
   test::redis().cmd({"DEL", "dp:" + queues[1] + ":settings"});
   CHECK(producers[1].send("x").created());
 }
@@ -206,8 +187,8 @@ TEST_CASE("connections: a Producer that waits for its replicas delays no other o
   std::thread thread([&] { error = thrown([&] { waiting.send("x"); }); });
   const auto blocked = [&] {
     std::string found;
-    for (const std::string& line : clients(name)) {
-      if (has(line, " flags=b") && has(line, " cmd=wait ")) found = line.substr(3, line.find(' ') - 3);
+    for (const std::string& line : connections_named(name)) {
+      if (has(line, " flags=b") && has(line, " cmd=wait ")) found = test::connection_id(line);
     }
     return found;
   };
@@ -222,7 +203,7 @@ TEST_CASE("connections: a Producer that waits for its replicas delays no other o
     CHECK(inspector.counts().ready == i);
   }
   CHECK(eventually(waits, kPatience));  // still, or now: the first time may have been the check of the server
-  CHECK(ids(name).size() == 2);
+  CHECK(connection_ids(name).size() == 2);
   CHECK(test::redis().cmd({"CLIENT", "UNBLOCK", id}) == 1);
   thread.join();
   CHECK(has(error, "only 0 of 1 replicas"));
@@ -248,7 +229,7 @@ TEST_CASE("connections: threads with one Producer each send all messages, over a
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(created == kProducers * kSends);
-  CHECK(ids(name).size() <= kProducers);
+  CHECK(connection_ids(name).size() <= kProducers);
   for (const std::string& queue : queues) CHECK(Inspector(client, queue).counts().ready == kSends);
 }
 
@@ -268,7 +249,7 @@ TEST_CASE("connections: objects that threads make and destroy all the time share
   threads.clear();
   CHECK(created == 200);
   CHECK(Inspector(server().url(), queue).counts().ready == 200);
-  CHECK(eventually([&] { return clients(name).empty(); }, kPatience));
+  CHECK(eventually([&] { return connections_named(name).empty(); }, kPatience));
 }
 
 // Stops a server, so that its connections stay open and nothing answers.

@@ -44,7 +44,7 @@ const std::vector<Call>& calls() {
            } while (!options.cursor.empty());
          }
        }},
-      {"find", [](Clients& clients) { static_cast<void>(clients.inspector.find(test::all_ids())); }},
+      {"find_all", [](Clients& clients) { static_cast<void>(clients.inspector.find_all(test::all_ids())); }},
       {"find one", [](Clients& clients) { static_cast<void>(clients.inspector.find(test::spoiled_id("unack"))); }},
       {"paused", [](Clients& clients) { static_cast<void>(clients.inspector.paused()); }},
       {"workers", [](Clients& clients) { static_cast<void>(clients.inspector.workers()); }},

@@ -1,5 +1,8 @@
 #include "support/ledger.h"
 
+#include "support/text.h"
+#include "support/with.h"
+
 namespace test {
 
 using delayqueue::Message;
@@ -223,12 +226,30 @@ bool Queue::empty(Redis& on) const {
   return all.empty();
 }
 
+delayqueue::Client client_named(const std::string& name) {
+  return {server().url(), with(&delayqueue::ClientOptions::client_name, name)};
+}
+
+std::vector<std::string> connections_named(const std::string& name, Redis& on) {
+  std::istringstream all(on.cmd({"CLIENT", "LIST"}).text);
+  std::vector<std::string> found;
+  for (std::string line; std::getline(all, line);) {
+    if (has(line, " name=" + name + " ")) found.push_back(line);
+  }
+  return found;
+}
+
+std::string connection_id(const std::string& line) { return line.substr(3, line.find(' ') - 3); }
+
+std::vector<std::string> connection_ids(const std::string& name, Redis& on) {
+  std::vector<std::string> ids;
+  for (const std::string& line : connections_named(name, on)) ids.push_back(connection_id(line));
+  return ids;
+}
+
 std::size_t cut_connections(const std::string& name, Redis& on) {
-  std::istringstream clients(on.cmd({"CLIENT", "LIST"}).text);
   std::size_t cut = 0;
-  for (std::string line; std::getline(clients, line);) {
-    if (line.find(" name=" + name + " ") == std::string::npos) continue;
-    const std::string id = line.substr(3, line.find(' ') - 3);
+  for (const std::string& id : connection_ids(name, on)) {
     if (on.cmd({"CLIENT", "KILL", "ID", id}) == 1) ++cut;
   }
   return cut;

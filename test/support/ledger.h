@@ -119,6 +119,14 @@ struct Queue {
   bool empty(Redis& on = redis()) const;
 };
 
+// A Client whose connections to server() have this name.
+delayqueue::Client client_named(const std::string& name);
+
+// The lines of CLIENT LIST about the connections with this client name; the id in such a line; and those of all lines.
+std::vector<std::string> connections_named(const std::string& name, Redis& on = redis());
+std::string connection_id(const std::string& line);
+std::vector<std::string> connection_ids(const std::string& name, Redis& on = redis());
+
 // Closes the connections with this client name. Returns how many it closed.
 std::size_t cut_connections(const std::string& name, Redis& on = redis());
 

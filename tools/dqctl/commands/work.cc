@@ -103,7 +103,7 @@ void EmptyDetector::explain(const Counts& counts) {
   }
 }
 
-ConsumerOptions options_for(const Context& context, const WorkOptions& given, CommandRunner& runner) {
+ConsumerOptions options_for(const WorkOptions& given, CommandRunner& runner) {
   ConsumerOptions options;
   options.concurrency = given.concurrency;
   if (given.lease) options.lease = *given.lease;
@@ -183,7 +183,7 @@ Exit work_on(Context& context, const WorkOptions& options) {
   CommandRunner runner(options, context.out(), reaper);
   Consumer consumer(
       context.client(), options.queue, [&runner](const delayqueue::Message& message) { return runner.handle(message); },
-      options_for(context, options, runner));
+      options_for(options, runner));
   consumer.start();
   EmptyDetector detector(context, options, runner);
   bool empty = false;
