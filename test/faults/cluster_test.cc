@@ -662,7 +662,7 @@ TEST_CASE("cluster: places promised to a node that is silent are free, and what 
   to_other.send("registers the queue", soon);  // perhaps at the node that will be silent
   soon.delay = 1s;
   Producer(six().url(), late).send_batch(std::vector<std::string>(8, "late"), soon);
-  Inspector inspector(six().url(), late);
+  Inspector inspector({six().url(), client_options}, late);
   CHECK(inspector.counts().pending == 8);  // connects before the node is silent
   std::this_thread::sleep_for(500ms);
   const auto began = std::chrono::steady_clock::now();

@@ -212,7 +212,7 @@ TEST_CASE("layout: only a power of two up to 256 can be set, and only 1 with bod
           "invalid_argument: partitions: " + std::to_string(wrong) + "; expected a power of two from 1 to 256");
   }
   LayoutKeeper shared = all.client({"dp", false, true});
-  CHECK(has(thrown([&] { shared.set(2); }), "invalid_argument: queue.go.bodies_under_dp"));
+  CHECK(has(thrown([&] { shared.set(2); }), "invalid_argument: keys.go.bodies_under_dp"));
   CHECK(all.calls == 0);
   CHECK(shared.set(1).partitions == 1);
   CHECK(shared.read());

@@ -75,7 +75,8 @@ TEST_CASE(
   check({{{At::pending}, "moved", "pending x@now+20m; "},
          {{At::ready}, "moved", "pending +x@now+20m; "},
          {{At::retry}, "moved", "attempts x=1; pending +x@now+20m; "},
-         {{At::held, At::held_by_go, At::cancelled, At::dead}, "refused"},
+         {{At::held, At::held_by_go, At::cancelled}, "held"},
+         {{At::dead}, "dead"},
          {{At::backing_off}, "moved", "attempts +x=1; pending +x@now+20m; unack -x; "},
          {{At::garbage, At::nowhere}, "unknown"}},
         [](Scene& s) {
@@ -87,7 +88,8 @@ TEST_CASE("table: reschedule to now puts a message behind those in ready") {
   check({{{At::pending}, "moved", "pending -x; ready [x .r2 .r1]; "},
          {{At::ready}, "moved", "ready [x x .r2 .r1]; "},
          {{At::retry}, "moved", "attempts x=1; ready [x .r2 .r1]; "},
-         {{At::held, At::held_by_go, At::cancelled, At::dead}, "refused"},
+         {{At::held, At::held_by_go, At::cancelled}, "held"},
+         {{At::dead}, "dead"},
          {{At::backing_off}, "moved", "attempts +x=1; ready [x .r2 .r1]; unack -x; "},
          {{At::garbage, At::nowhere}, "unknown"}},
         [](Scene& s) {
