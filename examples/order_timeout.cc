@@ -119,7 +119,7 @@ bool Shop::run() {
   while (report() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1s);
   const bool stopped = worker.stop();
   find_dead();
-  const bool good = account(worker.stats());
+  const bool good = account(worker.metrics().stats);
   if (!stopped) print(kRed, "the worker did not stop in time");
   return good && stopped;
 }

@@ -1,4 +1,4 @@
-#include <delayqueue/backoff.h>
+#include <delayqueue/consumer.h>
 
 #include "os/resources.h"
 #include "queue/option_checks.h"

@@ -52,8 +52,6 @@ class Consumer::Impl {
   bool run(const std::vector<int>& signals, milliseconds timeout);
   bool stop(milliseconds timeout);
   void request_stop(std::function<void(bool)> stopped, milliseconds timeout);
-  ConsumerStats stats() const { return consumer_loop_.stats(); }
-  ConsumerStats stats(const std::string& queue) const { return consumer_loop_.stats(queue); }
   ConsumerMetrics metrics() const { return consumer_loop_.metrics(); }
 
   // Whether its handler or callback runs in this thread. In a fork made there, no thread is the consumer's.
@@ -80,7 +78,7 @@ class Consumer::Impl {
   std::vector<std::thread> stop_threads_;  // of request_stop()
   std::condition_variable changed_;
   CaughtSignals* signals_ = nullptr;  // of the run() that waits for them
-  bool clean_ = true;  // the result of stop(); of the owner of the CallLock, as is started_
+  bool clean_ = true;                 // the result of stop(); of the owner of the CallLock, as is started_
   bool started_ = false;
   Interrupt interrupt_;  // raised when stop() waits no longer
   ConsumerLoop consumer_loop_;
@@ -318,8 +316,6 @@ bool Consumer::stop(milliseconds timeout) { return impl_->stop(timeout); }
 void Consumer::request_stop(std::function<void(bool clean)> stopped, milliseconds timeout) {
   impl_->request_stop(std::move(stopped), timeout);
 }
-ConsumerStats Consumer::stats() const { return impl_->stats(); }
-ConsumerStats Consumer::stats(const QueueName& queue) const { return impl_->stats(queue.str()); }
 ConsumerMetrics Consumer::metrics() const { return impl_->metrics(); }
 
 }  // namespace delayqueue

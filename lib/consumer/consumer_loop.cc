@@ -381,22 +381,15 @@ void ConsumerLoop::on_started() {
   if (own_reporter_) own_reporter_->counters().started();
 }
 
-ConsumerStats ConsumerLoop::stats() const {
-  if (!own_reporter_) return queues_.front().reporter.counters().stats();
-  std::vector<const Counters*> all;
-  for (const ServedQueue& queue : queues_) all.push_back(&queue.reporter.counters());
-  return sum_of(all, own_reporter_->counters());
-}
-
-ConsumerStats ConsumerLoop::stats(const std::string& name) const {
-  for (const ServedQueue& queue : queues_) {
-    if (queue.name == name) return queue.reporter.counters().stats();
-  }
-  throw std::invalid_argument("queue: \"" + redis::escaped(name) + "\"; expected one of this consumer's queues");
-}
-
 ConsumerMetrics ConsumerLoop::metrics() const {
-  ConsumerMetrics metrics{stats(), {}};
+  ConsumerMetrics metrics;
+  if (own_reporter_) {
+    std::vector<const Counters*> all;
+    for (const ServedQueue& queue : queues_) all.push_back(&queue.reporter.counters());
+    metrics.stats = sum_of(all, own_reporter_->counters());
+  } else {
+    metrics.stats = queues_.front().reporter.counters().stats();
+  }
   for (const ServedQueue& queue : queues_) metrics.queues.push_back(queue.reporter.counters().metrics(queue.name));
   return metrics;
 }

@@ -44,7 +44,7 @@ namespace delayqueue {
 // ends when bytes arrive, when a handler returns whose verdict may be sent, or at the deadline of an answer.
 //
 // One thread at a time uses it: that of start() or the first connection, then the loop's, then that of stop(). Any
-// thread may call stats(), metrics(), stop_taking() and is_stopping() at any time.
+// thread may call metrics(), stop_taking() and is_stopping() at any time.
 class ConsumerLoop {
  public:
   struct Callbacks {
@@ -62,7 +62,7 @@ class ConsumerLoop {
   void connect_first();
 
   // Makes the worker threads. Throws SetupError; then it has made none.
-  void on_started();  // of the consumer, for stats()
+  void on_started();  // of the consumer, for metrics()
   void start_workers() { handlers_.start(options_.tuning.threads, options_.concurrency); }
 
   // One step of the Loop: connects if needed, makes the plan, sends round trips, and reads those that were answered.
@@ -86,9 +86,6 @@ class ConsumerLoop {
   // Waits until all handlers have returned.
   void join_handlers() { handlers_.close(); }
 
-  // Of all queues, or of one. Throws std::invalid_argument if the consumer does not have that queue.
-  ConsumerStats stats() const;
-  ConsumerStats stats(const std::string& queue) const;
   ConsumerMetrics metrics() const;
 
  private:

@@ -7,7 +7,7 @@
 #include "consumer/link.h"
 #include "store/moves.h"
 
-#include <delayqueue/backoff.h>
+#include <delayqueue/consumer.h>
 
 #include <chrono>
 #include <cstddef>

@@ -9,7 +9,7 @@
 #include "store/moves.h"
 
 #include <delayqueue/client.h>
-#include <delayqueue/events.h>
+#include <delayqueue/log.h>
 
 #include <algorithm>
 #include <chrono>

@@ -127,7 +127,7 @@ void Reporter::warn_foreign(const std::string& id) {
   sink_.log(Severity::warning, "removed \"" + redis::escaped(id) +
                                    "\" before a handler saw it: no UUID in its form of 36 characters, in lower " +
                                    "case, so no message of this library or of the Go library; more of this kind " +
-                                   "are counted only (stats().foreign); check() finds what is left");
+                                   "are counted only (ConsumerStats::foreign); check() finds what is left");
 }
 
 // Another program has written there, or a later version of this library in a form that this one does not have.

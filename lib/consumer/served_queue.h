@@ -13,9 +13,9 @@
 #include "store/pause.h"
 #include "store/registry.h"
 
-#include <delayqueue/consumer.h>
-#include <delayqueue/events.h>
 #include <delayqueue/client.h>
+#include <delayqueue/consumer.h>
+#include <delayqueue/log.h>
 
 #include <algorithm>
 #include <chrono>

@@ -18,7 +18,6 @@
 
 #include <delayqueue/client.h>
 #include <delayqueue/consumer.h>
-#include <delayqueue/durability.h>
 
 #include <atomic>
 #include <chrono>

@@ -5,7 +5,7 @@
 #include "embedded/server_process.h"
 #include "embedded/temporary_folder.h"
 
-#include <delayqueue/private_server.h>
+#include <delayqueue/server.h>
 
 #include <unistd.h>
 

@@ -7,7 +7,7 @@
 #include "os/per_process.h"
 
 #include <delayqueue/error.h>
-#include <delayqueue/private_server.h>
+#include <delayqueue/server.h>
 
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-#include <delayqueue/private_server.h>
+#include <delayqueue/server.h>
 
 #include "embedded/folder_server.h"
 

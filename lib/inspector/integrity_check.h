@@ -14,7 +14,7 @@
 #include "store/integrity.h"
 #include "store/record.h"
 
-#include <delayqueue/integrity.h>
+#include <delayqueue/queue_admin.h>
 
 #include <cstdint>
 #include <string>

@@ -5,7 +5,7 @@
 #include "store/queries.h"
 
 #include <delayqueue/inspector.h>
-#include <delayqueue/types.h>
+#include <delayqueue/message.h>
 
 #include <cstddef>
 #include <optional>

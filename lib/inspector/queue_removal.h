@@ -3,7 +3,7 @@
 
 #include "inspector/partitions.h"
 
-#include <delayqueue/queue_admin_options.h>
+#include <delayqueue/queue_admin.h>
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include <delayqueue/server_info.h>
+#include <delayqueue/server.h>
 
 #include "queue/endpoint.h"
 #include "redis/pipeline.h"

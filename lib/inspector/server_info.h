@@ -3,7 +3,7 @@
 
 #include "redis/connection.h"
 
-#include <delayqueue/server_info.h>
+#include <delayqueue/server.h>
 
 namespace delayqueue {
 

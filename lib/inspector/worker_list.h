@@ -3,7 +3,7 @@
 
 #include "queue/shared_connection.h"
 
-#include <delayqueue/workers.h>
+#include <delayqueue/inspector.h>
 
 #include <vector>
 

@@ -6,7 +6,7 @@
 
 #include "queue/failure_reporter.h"
 
-#include <delayqueue/types.h>
+#include <delayqueue/message.h>
 
 #include <atomic>
 #include <chrono>

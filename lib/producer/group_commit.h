@@ -14,7 +14,7 @@
 #include "redis/failure.h"
 #include "store/moves.h"
 
-#include <delayqueue/types.h>
+#include <delayqueue/sender.h>
 
 #include <atomic>
 #include <chrono>

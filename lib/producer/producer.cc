@@ -41,7 +41,6 @@ class Producer::Impl {
   bool flush(milliseconds timeout) { return async_.flush(timeout); }
   std::vector<Sent> send_views(const std::vector<std::string_view>& payloads, const SendOptions& options);
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
-  ProducerStats stats() const { return {router_.moved()}; }
   ProducerMetrics metrics() { return reporter_.metrics(router_); }
 
   State cancel(const std::string& id);
@@ -210,7 +209,6 @@ Outcome Producer::do_reschedule(const MessageRef& message, const RescheduleOptio
   return impl_->reschedule(id, due_of(when.delay, when.at));
 }
 
-ProducerStats Producer::stats() const { return impl_->stats(); }
 ProducerMetrics Producer::metrics() const { return impl_->metrics(); }
 
 }  // namespace delayqueue

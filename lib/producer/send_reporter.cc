@@ -9,7 +9,7 @@
 namespace delayqueue {
 
 ProducerMetrics SendReporter::metrics(Router& router) const {
-  return {router.home().endpoint().queue(), {router.moved()}, sent_, failed_, send_time_.read()};
+  return {router.home().endpoint().queue(), sent_, failed_, router.moved(), send_time_.read()};
 }
 
 void SendReporter::count(const std::vector<SendRequest>& requests, std::chrono::steady_clock::time_point began) {

@@ -5,7 +5,7 @@
 #include "queue/go_events.h"
 #include "redis/pipeline.h"
 
-#include <delayqueue/events.h>
+#include <delayqueue/log.h>
 
 #include <cstddef>
 #include <map>

@@ -3,7 +3,7 @@
 
 #include "redis/pipeline.h"
 
-#include <delayqueue/events.h>
+#include <delayqueue/log.h>
 
 #include <cstddef>
 #include <optional>

@@ -4,7 +4,7 @@
 #include "os/resources.h"
 #include "redis/failure.h"
 
-#include <delayqueue/types.h>
+#include <delayqueue/message.h>
 
 #include <algorithm>
 #include <chrono>

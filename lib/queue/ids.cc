@@ -1,4 +1,4 @@
-#include <delayqueue/ids.h>
+#include <delayqueue/message.h>
 
 #include "queue/option_checks.h"
 #include "store/record.h"

@@ -252,7 +252,7 @@ std::string prometheus_text(const std::vector<ProducerMetrics>& metrics) {
           [](const ProducerMetrics& one) { return std::optional(one.failed); });
   add_all(text, metrics, "delayqueue_send_moved_total", "counter",
           "Messages sent to another partition than the first choice.",
-          [](const ProducerMetrics& one) { return std::optional(one.stats.moved); });
+          [](const ProducerMetrics& one) { return std::optional(one.moved); });
   return text.text();
 }
 

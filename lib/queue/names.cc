@@ -1,12 +1,10 @@
 // The names of the public enumerations. A value that a caller has made from another number is "?".
 #include <delayqueue/client.h>
-#include <delayqueue/durability.h>
-#include <delayqueue/events.h>
 #include <delayqueue/handler.h>
+#include <delayqueue/log.h>
 #include <delayqueue/message.h>
-#include <delayqueue/queue_admin_options.h>
-#include <delayqueue/server_info.h>
-#include <delayqueue/types.h>
+#include <delayqueue/queue_admin.h>
+#include <delayqueue/server.h>
 
 namespace delayqueue {
 

@@ -6,7 +6,7 @@
 
 #include <delayqueue/client.h>
 #include <delayqueue/consumer.h>
-#include <delayqueue/message_ref.h>
+#include <delayqueue/message.h>
 #include <delayqueue/producer.h>
 
 #include <cstddef>

@@ -1,6 +1,4 @@
 #include <delayqueue/client.h>
-#include <delayqueue/durability.h>
-#include <delayqueue/queue_name.h>
 
 #include "queue/option_checks.h"
 #include "queue/utf8.h"

@@ -4,7 +4,7 @@
 #include "queue/event_sink.h"
 #include "redis/connection.h"
 
-#include <delayqueue/server_info.h>
+#include <delayqueue/server.h>
 
 #include <cstddef>
 #include <optional>

@@ -3,7 +3,7 @@
 
 #include "store/keys.h"
 
-#include <delayqueue/types.h>
+#include <delayqueue/message.h>
 
 #include <string>
 #include <string_view>

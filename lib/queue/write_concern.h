@@ -3,7 +3,7 @@
 
 #include "redis/pipeline.h"
 
-#include <delayqueue/durability.h>
+#include <delayqueue/client.h>
 
 #include <optional>
 #include <string>

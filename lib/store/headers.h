@@ -4,7 +4,7 @@
 // The first byte is the length of a name, so never 0: a later form of headers must begin with 0.
 #pragma once
 
-#include <delayqueue/headers.h>
+#include <delayqueue/message.h>
 
 #include <optional>
 #include <string>

@@ -46,7 +46,7 @@ void measure(Bench& bench) {
   bench.figures.add("memory.bytes_per_delivery", grown * 1024 * 1024 / static_cast<double>(count));
   const auto start = Clock::now();
   for (Delivery& delivery : held) static_cast<void>(std::move(delivery).ack());
-  await([&] { return consumer.stats().acked == count; });
+  await([&] { return consumer.metrics().stats.acked == count; });
   bench.figures.add("deliveries.settle", static_cast<double>(count) / since(start));
 }
 

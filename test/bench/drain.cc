@@ -40,7 +40,7 @@ delayqueue::Verdict Drain::handle() {
 bool Drain::reaches(std::size_t settled, Clock::time_point deadline, Progress& progress) {
   std::size_t acked = 0;
   while (Clock::now() < deadline && acked < settled) {
-    acked = consumer_.stats().acked;
+    acked = consumer_.metrics().stats.acked;
     progress.step("handled", acked, settled);
     // Polls rarely while many messages are left, because polling takes CPU time from the consumer.
     std::this_thread::sleep_for(std::chrono::microseconds(acked + 2'000 < settled ? 2'000 : 100));

@@ -41,7 +41,7 @@ std::vector<double> measure(Bench& bench, const std::string& relayed, unsigned p
     std::this_thread::sleep_for(kPause);
   }
   const Clock::time_point until = Clock::now() + kPatience;
-  while (consumer.stats().acked < messages) {
+  while (consumer.metrics().stats.acked < messages) {
     if (Clock::now() > until) throw std::runtime_error("partitions: not all single messages were handled in time");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -45,7 +45,7 @@ void measure_rate(Bench& bench, const std::string& name, std::size_t queues, std
   const auto start = Clock::now();
   Consumer consumer(bench.server.url(), all, with_workers(8));
   consumer.start();
-  await([&] { return consumer.stats().acked >= each * filled; });
+  await([&] { return consumer.metrics().stats.acked >= each * filled; });
   bench.figures.add(name + ".receive", static_cast<double>(each * filled) / since(start));
 }
 
@@ -103,9 +103,9 @@ void measure_quiet(Bench& bench, const std::string& name, const Handler& handler
   std::this_thread::sleep_until(due.first - kBefore);
   consumer.start();
   if (other) other->start();
-  await([&] { return consumer.stats(kQueue).acked >= messages; });
+  await([&] { return test::stats_of(consumer, kQueue).acked >= messages; });
   const std::string p50 = name + ".lateness_ms.p50", p99 = name + ".lateness_ms.p99";
-  if (flooding > 0 && (other ? *other : consumer).stats(flooded).acked >= flooding) {
+  if (flooding > 0 && test::stats_of(other ? *other : consumer, flooded).acked >= flooding) {
     return bench.progress.left_out(p50 + ' ' + p99, "the flood was handled before the other messages");
   }
   bench.figures.add(p50, percentile(log.late_ms(), 0.5));

@@ -95,7 +95,7 @@ int consume(const std::string& url) {
     Consumer consumer(
         url, kQueue, [](const Message&) { return ack(); }, eight);
     consumer.start();
-    while (!consumer.stats().connected) std::this_thread::sleep_for(milliseconds(1));
+    while (!consumer.metrics().stats.connected) std::this_thread::sleep_for(milliseconds(1));
     std::puts("connected");
     std::fflush(stdout);
     char ignored = 0;

@@ -41,7 +41,7 @@ DueTimes send_schedule(Bench& bench, const Schedule& schedule) {
 
 void await_acks(const Consumer& consumer, std::size_t messages, system_clock::time_point last) {
   std::this_thread::sleep_until(last);
-  while (consumer.stats().acked < messages) {
+  while (consumer.metrics().stats.acked < messages) {
     if (system_clock::now() > last + kPatience) throw std::runtime_error("not all messages were delivered in time");
     std::this_thread::sleep_for(milliseconds(5));
   }

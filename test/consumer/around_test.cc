@@ -75,7 +75,7 @@ TEST_CASE("middleware: runs around each call of the handler, in its thread, with
   CHECK(steps.all() == std::vector<std::string>{"before a", "handler of a", "after its ack",  //
                                                 "before b", "handler of b", "after its ack"});
   CHECK(steps.all_in_one_thread());
-  CHECK(consumer->stats().acked == 2);
+  CHECK(consumer->metrics().stats.acked == 2);
   CHECK(queue.empty());
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("middleware: sees the exception of the handler, and may answer it with
       }));
   consumer->start();
   queue.send("x");
-  CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
   CHECK(consumer->stop(kPatience));
   CHECK(seen);
   CHECK(calls == 2);
@@ -146,8 +146,8 @@ TEST_CASE("middleware: its exception is the reason of a nack, as that of the han
     CHECK(nacked_because(queue, number) == "42 (an int, no std::exception)");
     CHECK(nacked_because(queue, empty) == "middleware returned no verdict");
     CHECK(consumer->stop(kPatience));
-    CHECK(consumer->stats().nacked == 3);
-    CHECK(consumer->stats().running == 0);
+    CHECK(consumer->metrics().stats.nacked == 3);
+    CHECK(consumer->metrics().stats.running == 0);
   }
 }
 
@@ -185,14 +185,14 @@ TEST_CASE("middleware: of a handler of a Delivery surrounds the call, and has no
   REQUIRE(eventually([&] { return steps.size() == 3; }, kPatience));
   CHECK(steps.all() == std::vector<std::string>{"before", "handler", "after x"});
   CHECK(steps.all_in_one_thread());
-  CHECK(consumer->stats().running == 1);
+  CHECK(consumer->metrics().stats.running == 1);
   {
     const std::lock_guard lock(mutex);
     CHECK(std::move(kept.front()).ack());
   }
-  CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
   CHECK(consumer->stop(kPatience));
-  CHECK(consumer->stats().nacked == 0);
+  CHECK(consumer->metrics().stats.nacked == 0);
   CHECK(queue.empty());
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("middleware: a message that it does not pass to a handler of a Deliver
   CHECK(eventually([&] { return queue.state(refused) == State::dead && handled == 3; }, kPatience));
   CHECK(queue.inspector.find(refused)->reason == "not here");
   CHECK(consumer->stop(kPatience));
-  CHECK(consumer->stats().running == 0);
+  CHECK(consumer->metrics().stats.running == 0);
 }
 
 TEST_CASE("middleware: a handler of a Delivery gets a message once, and a second next() throws") {
@@ -237,7 +237,7 @@ TEST_CASE("middleware: a handler of a Delivery gets a message once, and a second
       }));
   consumer->start();
   queue.send("x");
-  CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
   CHECK(consumer->stop(kPatience));
   CHECK(refused);
   CHECK(handled == 1);
@@ -272,11 +272,11 @@ TEST_CASE("middleware: an exception after a handler has settled its delivery is 
   const auto consumer = queue.consumer(kAcks, options);
   consumer->start();
   const std::string id = queue.send("x");
-  CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
   CHECK(eventually([&] { return lines.count(Severity::warning, "after the handler") == 1; }, kPatience));
   CHECK(lines.entry("after the handler").message_id == id);
   CHECK(consumer->stop(kPatience));
-  CHECK(consumer->stats().nacked == 0);
+  CHECK(consumer->metrics().stats.nacked == 0);
   CHECK(queue.empty());
 }
 
@@ -317,7 +317,7 @@ TEST_CASE("middleware: a batch is not surrounded, but each of its messages when 
                                        options);
   queue.producer.send_batch({"a", "b"});
   consumer->start();
-  CHECK(eventually([&] { return consumer->stats().acked == 2; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 2; }, kPatience));
   CHECK(consumer->stop(kPatience));
   CHECK(steps.all() == std::vector<std::string>{"before", "before", "batch"});
 }

@@ -55,7 +55,7 @@ TEST_CASE("asio: coroutines on the caller's executor settle messages, many at th
   consumer->start();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == 200);
+  CHECK(consumer->metrics().stats.acked == 200);
   CHECK(elsewhere == 0);
   CHECK(most > 100);
 }
@@ -73,7 +73,7 @@ TEST_CASE("asio: an exception of the coroutine is a nack with its text") {
                                                      }),
                                        options);
   consumer->start();
-  CHECK(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.nacked == 1; }, kPatience));
   CHECK(consumer->stop());
   CHECK(queue.inspector.find(id)->reason == "stock service: timeout");
 }
@@ -98,7 +98,7 @@ TEST_CASE("asio: the executor's only thread may request the stop, and its corout
                                         quick(3));
   consumer->start();
   CHECK(eventually([&] { return clean == 1; }, kPatience));
-  CHECK(consumer->stats().acked == 3);
+  CHECK(consumer->metrics().stats.acked == 3);
   CHECK(queue.empty());
 }
 

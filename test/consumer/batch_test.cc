@@ -42,7 +42,7 @@ TEST_CASE("batch: the handler gets full batches while there are enough messages"
   CHECK(consumer->stop());
   CHECK(batches.sizes() == std::vector<std::size_t>(20, 10));
   CHECK(batches.different() == 200);
-  CHECK(consumer->stats().acked == 200);
+  CHECK(consumer->metrics().stats.acked == 200);
 }
 
 TEST_CASE("batch: one that is not full is handled when its time has come, also while the consumer stops") {
@@ -56,7 +56,7 @@ TEST_CASE("batch: one that is not full is handled when its time has come, also w
   CHECK(std::chrono::steady_clock::now() - sent_at >= 1s);
   CHECK(batches.different() == 3);
   queue.send("last");
-  REQUIRE(eventually([&] { return consumer->stats().running == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.running == 1; }, kPatience));
   CHECK(consumer->stop(kPatience));
   CHECK(queue.empty());
   CHECK(batches.different() == 4);
@@ -82,7 +82,8 @@ TEST_CASE("batch: each message gets its own verdict") {
                                            {3, 1h}),
                                        quick(3));
   consumer->start();
-  CHECK(eventually([&] { return consumer->stats().acked == 1 && consumer->stats().nacked == 2; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 1 && consumer->metrics().stats.nacked == 2; },
+                   kPatience));
   CHECK(consumer->stop());
   CHECK(queue.state(rejected) == State::dead);
   CHECK(queue.inspector.find(rejected)->reason == "never");
@@ -104,7 +105,7 @@ TEST_CASE("batch: an exception, and a wrong number of verdicts, nack all message
                                              {2, 1h}),
                                          options);
     consumer->start();
-    CHECK(eventually([&] { return consumer->stats().nacked == 2; }, kPatience));
+    CHECK(eventually([&] { return consumer->metrics().stats.nacked == 2; }, kPatience));
     CHECK(consumer->stop());
     const std::string reason = throws ? "the database is away" : "the handler returned 1 instead of 2 verdicts";
     for (const MessageInfo& info : queue.inspector.list(State::unack)) CHECK(info.reason == reason);
@@ -118,7 +119,7 @@ TEST_CASE("batch: a consumer that ends while messages wait leaves them to their 
   Batches batches;
   auto consumer = queue.consumer(in_batches(batches.record(), {100, 1h}), quick(100));
   consumer->start();
-  REQUIRE(eventually([&] { return consumer->stats().running == 3; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.running == 3; }, kPatience));
   CHECK_FALSE(consumer->stop(50ms));
   consumer.reset();
   CHECK(batches.sizes().empty());

@@ -40,7 +40,7 @@ TEST_CASE("deliver: a delivery has the sent id, payload and attempt, and an ack 
   CHECK(entries[0].message.attempt() == 1);
   CHECK(entries[1].message.id() == empty);
   CHECK(entries[1].message.payload().empty());
-  const ConsumerStats stats = consumer->stats();
+  const ConsumerStats stats = consumer->metrics().stats;
   CHECK(stats.delivered == 2);
   CHECK(stats.acked == 2);
   CHECK(stats.nacked + stats.snoozed + stats.stale + stats.expired + stats.errors == 0);
@@ -89,26 +89,27 @@ TEST_CASE("stats: running handlers and prefetched messages are all that is in fl
   ConsumerPtr consumer;
   consumer = queue.consumer(
       [&](const Message&) {
-        if (consumer->stats().prefetched >= 8) has_prefetched = true;
+        if (consumer->metrics().stats.prefetched >= 8) has_prefetched = true;
         if (has_prefetched) gate.pass();
         return ack();
       },
       quick(2));
   consumer->start();
   const auto is_settled = [&] {
-    const ConsumerStats stats = consumer->stats();
+    const ConsumerStats stats = consumer->metrics().stats;
     return stats.running == 2 && stats.running + stats.prefetched == queue.inspector.counts().unack;
   };
   CHECK(eventually(is_settled, kPatience));
-  CHECK(consumer->stats().prefetched > 0);
+  CHECK(consumer->metrics().stats.prefetched > 0);
   std::thread opener([&] {
-    eventually([&] { return consumer->stats().prefetched == 0; }, kPatience);  // stop() returns these to the queue
-    CHECK(consumer->stats().running == 2);
+    eventually([&] { return consumer->metrics().stats.prefetched == 0; },
+               kPatience);  // stop() returns these to the queue
+    CHECK(consumer->metrics().stats.running == 2);
     gate.open();
   });
   CHECK(consumer->stop());
   opener.join();
-  const ConsumerStats stats = consumer->stats();
+  const ConsumerStats stats = consumer->metrics().stats;
   CHECK(stats.running == 0);
   CHECK(stats.prefetched == 0);
   CHECK(stats.acked + queue.inspector.counts().ready == 4000);
@@ -395,10 +396,11 @@ TEST_CASE("log: every line names the queue, and a consumer's lines name the end 
   for (int i = 0; i < 50; ++i) producer.send("x", once);
   REQUIRE(eventually([&] { return Inspector(own.url(), name).counts().dead == 50; }, kPatience));
   own.stop();
-  CHECK(eventually([&] { return consumers[0]->stats().errors + consumers[1]->stats().errors >= 4; }, kPatience));
+  CHECK(eventually([&] { return consumers[0]->metrics().stats.errors + consumers[1]->metrics().stats.errors >= 4; },
+                   kPatience));
   own.restart();
   for (const auto& consumer : consumers) {
-    CHECK(eventually([&] { return consumer->stats().connected; }, kPatience));
+    CHECK(eventually([&] { return consumer->metrics().stats.connected; }, kPatience));
     CHECK(consumer->stop());
   }
   std::string starts[3];

@@ -65,7 +65,7 @@ TEST_CASE("delivery: a verdict from another thread counts after the handler has 
   const auto consumer = queue.consumer(held.keep(), quick(4));
   consumer->start();
   REQUIRE(held.reaches(4));
-  CHECK(consumer->stats().running == 4);
+  CHECK(consumer->metrics().stats.running == 4);
   std::atomic<int> accepted{0};
   std::thread other([&] {
     while (held.size() > 0) {
@@ -79,16 +79,17 @@ TEST_CASE("delivery: a verdict from another thread counts after the handler has 
   });
   other.join();
   CHECK(accepted == 4);
-  CHECK(eventually([&] { return consumer->stats().running == 0 && queue.inspector.counts().pending == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.running == 0 && queue.inspector.counts().pending == 1; },
+                   kPatience));
   CHECK(consumer->stop());
   CHECK(queue.state(ids[0]) == State::unknown);
   CHECK(queue.inspector.find(ids[1])->reason == "not now");
   CHECK(queue.inspector.find(ids[2])->reason == "no such order");
   CHECK(queue.state(ids[2]) == State::dead);
   CHECK(queue.state(ids[3]) == State::pending);
-  CHECK(consumer->stats().acked == 1);
-  CHECK(consumer->stats().nacked == 2);
-  CHECK(consumer->stats().snoozed == 1);
+  CHECK(consumer->metrics().stats.acked == 1);
+  CHECK(consumer->metrics().stats.nacked == 2);
+  CHECK(consumer->metrics().stats.snoozed == 1);
 }
 
 TEST_CASE("delivery: a handler may settle it before it returns, and go on") {
@@ -106,8 +107,8 @@ TEST_CASE("delivery: a handler may settle it before it returns, and go on") {
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
   CHECK(returned == 500);
-  CHECK(consumer->stats().acked == 500);
-  CHECK(consumer->stats().running == 0);
+  CHECK(consumer->metrics().stats.acked == 500);
+  CHECK(consumer->metrics().stats.running == 0);
 }
 
 TEST_CASE("delivery: the first verdict of several counts, the others return false") {
@@ -147,8 +148,8 @@ TEST_CASE("delivery: of 64 threads that settle one at the same time, one succeed
   }
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == 20);
-  CHECK(consumer->stats().stale == 0);
+  CHECK(consumer->metrics().stats.acked == 20);
+  CHECK(consumer->metrics().stats.stale == 0);
 }
 
 TEST_CASE("delivery: 64 threads settle different ones at the same time, while handlers go on") {
@@ -185,7 +186,7 @@ TEST_CASE("delivery: 64 threads settle different ones at the same time, while ha
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(accepted == kThreads * kEach);
-  CHECK(eventually([&] { return consumer->stats().acked == kThreads * kEach && queue.empty(); }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == kThreads * kEach && queue.empty(); }, kPatience));
   CHECK(consumer->stop());
 }
 
@@ -207,10 +208,10 @@ TEST_CASE("delivery: one that was moved from settles nothing and has no message;
   // NOLINTEND(bugprone-use-after-move)
   CHECK_FALSE(second.message().payload().empty());
   second = held.take();  // drops the one before
-  CHECK(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.nacked == 1; }, kPatience));
   CHECK(std::move(second).ack());
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == 1);
+  CHECK(consumer->metrics().stats.acked == 1);
 }
 
 // ---- Without a verdict ----------------------------------------------------------------------------------------------
@@ -230,7 +231,7 @@ TEST_CASE("delivery: one that is destroyed without a verdict is nacked, in the h
   consumer->start();
   REQUIRE(held.reaches(1));
   held.clear();
-  CHECK(eventually([&] { return consumer->stats().nacked == 2; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.nacked == 2; }, kPatience));
   CHECK(consumer->stop());
   for (const std::string& id : {now, later}) {
     const MessageInfo info = *queue.inspector.find(id);
@@ -269,7 +270,7 @@ TEST_CASE("delivery: if the handler throws and so destroys it, the exception's t
       },
       options);
   consumer->start();
-  CHECK(eventually([&] { return consumer->stats().nacked == 2; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.nacked == 2; }, kPatience));
   CHECK(consumer->stop());
   CHECK(queue.inspector.find(text)->reason == "stock service: timeout");
   CHECK(queue.inspector.find(other)->reason == "42 (an int, no std::exception)");
@@ -294,7 +295,7 @@ TEST_CASE("delivery: a handler that throws after it has moved it elsewhere is lo
   CHECK(accepts_ack(held.take()));
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().nacked == 0);
+  CHECK(consumer->metrics().stats.nacked == 0);
 }
 
 // ---- Places, threads and leases -------------------------------------------------------------------------------------
@@ -343,9 +344,9 @@ TEST_CASE("delivery: leases are renewed until it is settled, over many leases") 
     CHECK_FALSE(delivery.message().lease_lost());
     CHECK(std::move(delivery).ack());
   }
-  CHECK(eventually([&] { return consumer->stats().acked == kCount && queue.empty(); }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == kCount && queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().stale == 0);
+  CHECK(consumer->metrics().stats.stale == 0);
   CHECK(queue.inspector.counts().totals.retried == 0);
 }
 
@@ -405,7 +406,7 @@ TEST_CASE("delivery: 100,000 outstanding ones take no thread each, and little me
   const std::size_t each = (resident_bytes() - bytes) / kCount;
   MESSAGE(each << " bytes for each outstanding delivery");
   if (!TEST_SANITIZED) CHECK(each < kMostBytes);
-  CHECK(consumer->stats().running == kCount);
+  CHECK(consumer->metrics().stats.running == kCount);
   CHECK(queue.inspector.counts().unack == kCount);
   std::vector<std::thread> settling;
   settling.reserve(4);
@@ -418,7 +419,7 @@ TEST_CASE("delivery: 100,000 outstanding ones take no thread each, and little me
   }
   for (std::thread& thread : settling) thread.join();
   CHECK(held.size() == 0);
-  CHECK(eventually([&] { return consumer->stats().acked == kCount && queue.empty(); }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == kCount && queue.empty(); }, kPatience));
   CHECK(consumer->stop());
 }
 
@@ -473,11 +474,11 @@ TEST_CASE("delivery: a handler that hangs longer than processing_timeout is repl
       },
       options);
   consumer->start();
-  REQUIRE(eventually([&] { return consumer->stats().running == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.running == 1; }, kPatience));
   for (int i = 0; i < 5; ++i) queue.send("meanwhile");
-  CHECK(eventually([&] { return handled == 5 && consumer->stats().running == 1; }, kPatience));
+  CHECK(eventually([&] { return handled == 5 && consumer->metrics().stats.running == 1; }, kPatience));
   gate.open();
-  CHECK(eventually([&] { return consumer->stats().running == 0; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.running == 0; }, kPatience));
   for (int i = 0; i < 5; ++i) queue.send("afterwards");
   CHECK(eventually([&] { return handled == 11; }, kPatience));
   CHECK(consumer->stop());
@@ -502,13 +503,13 @@ TEST_CASE(
       },
       options);
   consumer->start();
-  REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
   for (int i = 0; i < 5; ++i) queue.send("meanwhile");
   CHECK(eventually([&] { return handled == 6 && queue.empty(); }, kPatience));
-  CHECK(eventually([&] { return consumer->stats().running == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.running == 1; }, kPatience));
   CHECK(lines.count(Severity::warning, "though its delivery is settled") == 1);
   gate.open();
-  CHECK(eventually([&] { return consumer->stats().running == 0; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.running == 0; }, kPatience));
   for (int i = 0; i < 5; ++i) queue.send("afterwards");
   CHECK(eventually([&] { return handled == 11; }, kPatience));
   CHECK(consumer->stop());
@@ -560,7 +561,7 @@ TEST_CASE("delivery: one whose handler has dropped it, and hangs, loses its leas
       },
       options);
   consumer->start();
-  REQUIRE(eventually([&] { return consumer->stats().running == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.running == 1; }, kPatience));
   queue.send("next");
   CHECK(eventually([&] { return handled == 1; }, kPatience));
   gate.open();
@@ -584,7 +585,7 @@ TEST_CASE("delivery: stop waits for outstanding ones, and settles their verdicts
   CHECK(consumer->stop(kPatience));
   settling.join();
   CHECK(held.size() == 0);
-  CHECK(consumer->stats().acked == 20);
+  CHECK(consumer->metrics().stats.acked == 20);
   CHECK(queue.inspector.counts().ready == 30);
   CHECK(queue.inspector.counts().unack == 0);
 }
@@ -643,7 +644,7 @@ TEST_CASE("request_stop: a thread that settles the deliveries need not wait; the
   for (int i = 0; i < 3; ++i) CHECK(accepts_ack(held.take()));
   CHECK(eventually([&] { return clean == 2; }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == 3);
+  CHECK(consumer->metrics().stats.acked == 3);
   CHECK(queue.inspector.counts().ready == 2);
 }
 
@@ -693,7 +694,7 @@ TEST_CASE("request_stop: a handler may call it, run returns then, and the callba
       },
       quick());
   running.run();
-  CHECK(running.stats().acked == 1);
+  CHECK(running.metrics().stats.acked == 1);
 }
 
 TEST_CASE("delivery: a consumer may be destroyed by its handler, which settles it afterwards") {
@@ -805,7 +806,7 @@ struct WithoutAnswer {
     REQUIRE(held.reaches(1));
     proxy.black_hole_from(id);  // no other request names it
     CHECK(held.take().settle(verdict, [&](Settlement settlement) { result = static_cast<int>(settlement); }));
-    CHECK(eventually([&] { return consumer.stats().errors > 0; }, kPatience));
+    CHECK(eventually([&] { return consumer.metrics().stats.errors > 0; }, kPatience));
   }
 
   static ConsumerOptions options() {
@@ -830,10 +831,10 @@ TEST_CASE("settle: an ack whose answer is lost is settled, also if Redis refuses
   // What the ack does if it has run, and a key that its repeat cannot read.
   test::redis().cmd({"DEL", unack, scene.queue.base + ":msg:" + scene.id});
   test::redis().cmd({"SET", unack, "no sorted set"});
-  const auto errors = scene.consumer.stats().errors;
+  const auto errors = scene.consumer.metrics().stats.errors;
   scene.proxy.black_hole(false);
   // WRONGTYPE, of takes as well; from the second pause on each round of requests begins with the ack.
-  CHECK(eventually([&] { return scene.consumer.stats().errors > errors + 4; }, kPatience));
+  CHECK(eventually([&] { return scene.consumer.metrics().stats.errors > errors + 4; }, kPatience));
   CHECK(scene.result == -1);
   test::redis().cmd({"DEL", unack});
   CHECK(eventually([&] { return scene.result != -1; }, kPatience));

@@ -38,7 +38,7 @@ TEST_CASE("extreme times: a consumer with the longest durations delivers, wakes,
     Consumer consumer({own.url(), client_options}, queue, handler, options);
     consumer.start();
     Producer producer({own.url(), client_options}, queue);
-    REQUIRE(test::eventually([&] { return consumer.stats().connected; }));
+    REQUIRE(test::eventually([&] { return consumer.metrics().stats.connected; }));
     producer.send("now");
     SendOptions later;
     later.delay = 300ms;
@@ -48,12 +48,13 @@ TEST_CASE("extreme times: a consumer with the longest durations delivers, wakes,
     later.delay = kLongest;
     producer.send("never", later);
     CAPTURE(longest.count());
-    CHECK(test::eventually([&] { return handled == 3 && consumer.stats().acked == 2 && consumer.stats().nacked == 1; },
-                           test::kPatience));
+    CHECK(test::eventually(
+        [&] { return handled == 3 && consumer.metrics().stats.acked == 2 && consumer.metrics().stats.nacked == 1; },
+        test::kPatience));
     CAPTURE(handled.load());
-    CAPTURE(consumer.stats().acked);
-    CAPTURE(consumer.stats().nacked);
-    CAPTURE(consumer.stats().last_error);
+    CAPTURE(consumer.metrics().stats.acked);
+    CAPTURE(consumer.metrics().stats.nacked);
+    CAPTURE(consumer.metrics().stats.last_error);
     CHECK(requests_in_a_second(client) < 100);  // without end, if a time in the past were the next one
     CHECK(consumer.stop(test::kPatience));
   }

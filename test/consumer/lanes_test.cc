@@ -91,10 +91,10 @@ TEST_CASE("lanes: consumers serve the partitions 0 to top - 1 for ever, also tho
   std::set<std::string> delivered;
   for (const Ledger::Entry& entry : ledger.entries()) delivered.insert(entry.message.id());
   CHECK(delivered == sent);
-  CHECK(eventually([&] { return consumer->stats().acked == 8; }, kPatience));
-  CHECK(consumer->stats().connects == 1);
-  CHECK(consumer->stats().errors == 0);
-  CHECK(eventually([&] { return consumer->stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 8; }, kPatience));
+  CHECK(consumer->metrics().stats.connects == 1);
+  CHECK(consumer->metrics().stats.errors == 0);
+  CHECK(eventually([&] { return consumer->metrics().stats.connected; }, kPatience));
 }
 
 TEST_CASE("lanes: partitions that a queue gets while a consumer runs are served without a restart") {
@@ -585,7 +585,7 @@ TEST_CASE("lanes: NOPERM on a partition above 0 is that partition unavailable an
     return std::any_of(lines.begin(), lines.end(),
                        [](const std::string& line) { return has(line, "partition 1: ") && has(line, "NOPERM"); });
   }));
-  CHECK_FALSE(consumer->stats().connected);
+  CHECK_FALSE(consumer->metrics().stats.connected);
   redis().cmd({"CONFIG", "RESETSTAT"});
   std::this_thread::sleep_for(1s);
   CHECK(calls_of("bzpopmin") < 5);  // it waits for seconds, not for 100 ms
@@ -595,7 +595,7 @@ TEST_CASE("lanes: NOPERM on a partition above 0 is that partition unavailable an
   }
   redis().cmd({"ACL", "SETUSER", "home-only", "allkeys"});
   CHECK(ledger.settles(51));
-  CHECK(eventually([&] { return consumer->stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.connected; }, kPatience));
 }
 
 TEST_CASE("lanes: stop() releases and drains every partition, and its watches are left") {

@@ -121,7 +121,7 @@ TEST_CASE("lasting failures: few lines in the log and few connections, with one 
     std::vector<std::size_t> before;
     std::vector<std::uint64_t> connects;
     for (const Lines& log : lines) before.push_back(log.count(Severity::info));
-    for (const auto& consumer : consumers) connects.push_back(consumer->stats().connects);
+    for (const auto& consumer : consumers) connects.push_back(consumer->metrics().stats.connects);
 
     std::vector<std::string> bases;
     for (const Queue& queue : queues) bases.push_back(queue.base);
@@ -134,9 +134,9 @@ TEST_CASE("lasting failures: few lines in the log and few connections, with one 
     for (std::size_t i = 0; i < consumers.size(); ++i) {
       CAPTURE(i);
       CHECK(lines[i].count(Severity::info) - before[i] <= 10);
-      CHECK(consumers[i]->stats().connects - connects[i] <= 12);
+      CHECK(consumers[i]->metrics().stats.connects - connects[i] <= 12);
       if (failure.reports) CHECK(lines[i].count() >= 1);
-      if (failure.reports) CHECK(consumers[i]->stats().errors >= 1);
+      if (failure.reports) CHECK(consumers[i]->metrics().stats.errors >= 1);
     }
     proxy.cut();
     for (const auto& consumer : consumers) consumer->request_stop();
@@ -146,12 +146,12 @@ TEST_CASE("lasting failures: few lines in the log and few connections, with one 
 // Waits for the span, and counts what the consumer has logged and how often it has connected.
 void check_calm(const Consumer& consumer, const Lines& lines, const std::string& error) {
   const std::size_t before = lines.count(Severity::info);
-  const std::uint64_t connects = consumer.stats().connects;
+  const std::uint64_t connects = consumer.metrics().stats.connects;
   std::this_thread::sleep_for(kSpan);
-  CHECK_MESSAGE(has(consumer.stats().last_error, error), consumer.stats().last_error);
+  CHECK_MESSAGE(has(consumer.metrics().stats.last_error, error), consumer.metrics().stats.last_error);
   CHECK(lines.count(Severity::info) - before <= 10);
   CHECK(lines.count() >= 1);
-  CHECK(consumer.stats().connects - connects <= 12);
+  CHECK(consumer.metrics().stats.connects - connects <= 12);
 }
 
 TEST_CASE("lasting failures: a server that loads its data, and a certificate that has expired, are few lines, too") {
@@ -164,9 +164,9 @@ TEST_CASE("lasting failures: a server that loads its data, and a certificate tha
     options.logger = lines.logger();
     Consumer consumer(world.url(), "orders", handler, options);
     consumer.start();
-    REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+    REQUIRE(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
     std::thread restart([&] { world.server.restart(); });  // loads for 8 s
-    CHECK(eventually([&] { return has(consumer.stats().last_error, "LOADING"); }, kPatience));
+    CHECK(eventually([&] { return has(consumer.metrics().stats.last_error, "LOADING"); }, kPatience));
     check_calm(consumer, lines, "LOADING");
     restart.join();
     CHECK(consumer.stop());
@@ -180,11 +180,11 @@ TEST_CASE("lasting failures: a server that loads its data, and a certificate tha
                       with(&ClientOptions::tls, test::trusting(files.ca)));
   Consumer consumer(client, "orders", handler, options);
   consumer.start();
-  REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
   test::Redis admin(server.socket());
   REQUIRE(admin.cmd({"CONFIG", "SET", "tls-cert-file", files.expired.cert, "tls-key-file", files.expired.key}) == "OK");
   admin.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
-  CHECK(eventually([&] { return has(consumer.stats().last_error, "expired"); }, kPatience));
+  CHECK(eventually([&] { return has(consumer.metrics().stats.last_error, "expired"); }, kPatience));
   check_calm(consumer, lines, "expired");
   CHECK(consumer.stop());
 }
@@ -211,7 +211,7 @@ TEST_CASE("lasting failures: an outage that costs hundreds of leases is not a li
   proxy.cut();
   const auto other = queue.consumer([](const Message&) { return ack(); }, quick(4));
   other->start();
-  REQUIRE(eventually([&] { return other->stats().acked == 100; }, kPatience));
+  REQUIRE(eventually([&] { return other->metrics().stats.acked == 100; }, kPatience));
   proxy.refuse(false);
   CHECK(eventually([&] { return consumer->metrics().queues.front().leases_lost == 100; }, kPatience));
   CHECK(lines.count(Severity::warning, "lost the lease of") == 1);

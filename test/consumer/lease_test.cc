@@ -21,8 +21,8 @@ TEST_CASE("lease: a handler that runs longer than the lease keeps its message, a
   REQUIRE(ledger.settles(3));
   CHECK(consumer->stop());
   CHECK(ledger.size() == 3);
-  CHECK(consumer->stats().acked == 3);
-  CHECK(consumer->stats().stale == 0);
+  CHECK(consumer->metrics().stats.acked == 3);
+  CHECK(consumer->metrics().stats.stale == 0);
   CHECK(queue.empty());
   CHECK(queue.inspector.counts().totals.retried == 0);
 }
@@ -75,14 +75,14 @@ TEST_CASE("processing_timeout: a hung handler's lease is lost, its worker replac
   CHECK(ledger.attempts("hangs") == std::vector<int>{1, 2});
   CHECK(ledger.running() == 1);
   gate.open();
-  CHECK(eventually([&] { return consumer->stats().stale == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.stale == 1; }, kPatience));
   CHECK(saw_loss);
   CHECK(queue.empty());
   for (int i = 0; i < 5; ++i) queue.send("afterwards");
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(ledger.overlaps() == 0);
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == 7);
+  CHECK(consumer->metrics().stats.acked == 7);
   CHECK(queue.inspector.counts().totals.retried == 1);
 }
 
@@ -128,8 +128,8 @@ TEST_CASE("processing_timeout: a late ack settles as long as the message was not
   gate.open();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == 1);
-  CHECK(consumer->stats().stale == 0);
+  CHECK(consumer->metrics().stats.acked == 1);
+  CHECK(consumer->metrics().stats.stale == 0);
 }
 
 TEST_CASE("lease: after a forced release the handler's lease is lost and its verdict is stale") {
@@ -151,9 +151,9 @@ TEST_CASE("lease: after a forced release the handler's lease is lost and its ver
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(eventually([&] { return ledger.entries()[0].message.lease_lost(); }, kPatience));
   gate.open();
-  CHECK(eventually([&] { return consumer->stats().stale == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.stale == 1; }, kPatience));
   CHECK(ledger.size() == 2);
-  CHECK(consumer->stats().acked == 1);
+  CHECK(consumer->metrics().stats.acked == 1);
   CHECK(consumer->stop());
 }
 
@@ -178,7 +178,8 @@ TEST_CASE("lease: a handler that hangs loses a message that its own consumer get
   queue.send("next");  // two handlers hang: it needs the worker that replaces the first one
   CHECK(ledger.reaches(3));
   gate.open();
-  CHECK(eventually([&] { return consumer->stats().stale == 1 && consumer->stats().acked == 2; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.stale == 1 && consumer->metrics().stats.acked == 2; },
+                   kPatience));
 }
 
 TEST_CASE("lease: the message of a dead process is redelivered after its lease, with one retry less and a reason") {

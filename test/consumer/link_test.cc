@@ -23,7 +23,7 @@ void drain(bool has_others) {
   std::atomic<std::uint64_t> most{0};
   test::ConsumerPtr consumer;
   const auto handle = [&](const Message&) {
-    const ConsumerStats stats = consumer->stats();
+    const ConsumerStats stats = consumer->metrics().stats;
     const std::uint64_t held = stats.prefetched + stats.running;
     for (std::uint64_t seen = most; held > seen && !most.compare_exchange_weak(seen, held);) {
     }
@@ -41,7 +41,7 @@ void drain(bool has_others) {
   const auto end = std::chrono::steady_clock::now() + test::kPatience;
   while (ledger.size() < kMessages && std::chrono::steady_clock::now() < end) {
     const std::uint64_t leased = inspector.counts().totals.delivered;
-    const ConsumerStats stats = consumer->stats(queue.name);
+    const ConsumerStats stats = test::stats_of(*consumer, queue.name);
     const std::uint64_t arrived = stats.delivered + stats.prefetched;
     if (leased > arrived) most_coming = std::max(most_coming, leased - arrived);
   }

@@ -65,14 +65,13 @@ TEST_CASE("many queues: each handler gets the messages of its queue, whose name 
       CHECK(entry.message.queue() == queues[i].name);
       CHECK(entry.message.payload() == std::to_string(i));
     }
-    CHECK(eventually([&] { return consumer->stats(queues[i].name).acked == 50; }, kPatience));
+    CHECK(eventually([&] { return test::stats_of(*consumer, queues[i].name).acked == 50; }, kPatience));
     CHECK(queues[i].empty());
   }
-  CHECK(consumer->stats().acked == 150);
-  CHECK(consumer->stats().connects == 1);
-  CHECK(consumer->stats().errors == 0);
-  CHECK(consumer->stats().connected);
-  CHECK(has(thrown([&] { static_cast<void>(consumer->stats("other")); }), "\"other\""));
+  CHECK(consumer->metrics().stats.acked == 150);
+  CHECK(consumer->metrics().stats.connects == 1);
+  CHECK(consumer->metrics().stats.errors == 0);
+  CHECK(consumer->metrics().stats.connected);
 }
 
 TEST_CASE("many queues: impossible subscriptions are refused with the name and the value") {
@@ -268,7 +267,7 @@ class SlowFlood {
   }
 
   // Messages that are prefetched now.
-  std::uint64_t waiting(const Consumer& consumer) const { return consumer.stats(queue_.name).prefetched; }
+  std::uint64_t waiting(const Consumer& consumer) const { return test::stats_of(consumer, queue_.name).prefetched; }
 
  private:
   Queue queue_;
@@ -417,11 +416,11 @@ TEST_CASE("many queues: one that returns its verdict and one of Deliveries share
   consumer->start();
   CHECK(of_direct.settles(50));
   CHECK(eventually([&] { return count() == 3; }, kPatience));
-  CHECK(consumer->stats(later.name).running == 3);
-  CHECK(consumer->stats(direct.name).running == 0);
+  CHECK(test::stats_of(*consumer, later.name).running == 3);
+  CHECK(test::stats_of(*consumer, direct.name).running == 0);
   CHECK(eventually([&] {
     for (Delivery& delivery : take()) std::move(delivery).ack();
-    return consumer->stats(later.name).acked == 8;
+    return test::stats_of(*consumer, later.name).acked == 8;
   }));
   CHECK(direct.empty());
   CHECK(later.empty());
@@ -470,23 +469,23 @@ TEST_CASE("many queues: a queue whose keys are of a wrong type delays no other, 
   Ledger of_wrong, of_right;
   const auto consumer = serve({{wrong.name, of_wrong.watch()}, {right.name, of_right.watch()}}, quick(2));
   consumer->start();
-  REQUIRE(eventually([&] { return consumer->stats(wrong.name).errors >= 3; }, kPatience));
-  const std::uint64_t failures = consumer->stats(wrong.name).errors;
-  for (std::size_t i = 1; consumer->stats(wrong.name).errors < failures + 3; ++i) {
+  REQUIRE(eventually([&] { return test::stats_of(*consumer, wrong.name).errors >= 3; }, kPatience));
+  const std::uint64_t failures = test::stats_of(*consumer, wrong.name).errors;
+  for (std::size_t i = 1; test::stats_of(*consumer, wrong.name).errors < failures + 3; ++i) {
     fill(right, 10, "x");
     REQUIRE(eventually([&] { return of_right.size() == 10 * i; }, kPrompt));
     std::this_thread::sleep_for(10ms);
   }
-  CHECK(consumer->stats(right.name).errors == 0);
-  CHECK(consumer->stats(right.name).connected);
-  CHECK_FALSE(consumer->stats(wrong.name).connected);
-  CHECK_FALSE(consumer->stats().connected);
-  CHECK(has(consumer->stats().last_error, "WRONGTYPE"));
-  CHECK(consumer->stats().connects == 1);
+  CHECK(test::stats_of(*consumer, right.name).errors == 0);
+  CHECK(test::stats_of(*consumer, right.name).connected);
+  CHECK_FALSE(test::stats_of(*consumer, wrong.name).connected);
+  CHECK_FALSE(consumer->metrics().stats.connected);
+  CHECK(has(consumer->metrics().stats.last_error, "WRONGTYPE"));
+  CHECK(consumer->metrics().stats.connects == 1);
   test::redis().cmd({"DEL", wrong.base + ":ready"});
   fill(wrong, 10, "x");
   CHECK(of_wrong.settles(10));
-  CHECK(eventually([&] { return consumer->stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.connected; }, kPatience));
 }
 
 TEST_CASE("many queues: start() throws if Redis refuses all queues") {
@@ -547,8 +546,8 @@ TEST_CASE("many queues: stop() settles what runs and gives the rest back, of eac
     left += counts.ready;
   }
   CHECK(left + ledger.size() == 1500);
-  CHECK(consumer->stats().acked == ledger.size());
-  CHECK(consumer->stats().prefetched == 0);
+  CHECK(consumer->metrics().stats.acked == ledger.size());
+  CHECK(consumer->metrics().stats.prefetched == 0);
 }
 
 TEST_CASE("many queues: a hundred queues need one thread beside the workers, two connections, and few requests") {
@@ -567,7 +566,7 @@ TEST_CASE("many queues: a hundred queues need one thread beside the workers, two
   CHECK(ledger.different() == 100);
   CHECK(eventually([&] { return test::connections_named("hundred").size() == 2; }, kPatience));
   CHECK(eventually([&] { return test::threads_of_this_process() == threads + 1 + options.concurrency; }));
-  CHECK(consumer->stats().connects == 1);
+  CHECK(consumer->metrics().stats.connects == 1);
   REQUIRE(is_listening());
   std::this_thread::sleep_for(1500ms);  // the first polls
   const auto requests = [] {
@@ -757,10 +756,10 @@ TEST_CASE("many queues: after the connection was lost all queues go on, with one
   CHECK(test::cut_connections("lost") >= 1);
   for (Queue& queue : queues) fill(queue, 100, "y");
   REQUIRE(ledger.settles(505));
-  CHECK(eventually([&] { return consumer->stats().acked == 505; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 505; }, kPatience));
   CHECK(ledger.different() == 505);
-  CHECK(consumer->stats().connects == 2);
-  CHECK(consumer->stats().connected);
+  CHECK(consumer->metrics().stats.connects == 2);
+  CHECK(consumer->metrics().stats.connected);
 }
 
 TEST_CASE("many queues: after a lost connection the checks of all queues take one round trip, not one for each queue") {
@@ -795,11 +794,11 @@ TEST_CASE("many queues: lease, backoff and retries are those of each queue") {
   consumer->start();
   CHECK(eventually([&] { return fast.inspector.counts().dead == 1; }, kPatience));
   CHECK(of_fast.attempts("x") == std::vector<int>{1, 2, 3});
-  REQUIRE(eventually([&] { return consumer->stats(slow.name).nacked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return test::stats_of(*consumer, slow.name).nacked == 1; }, kPatience));
   CHECK(of_slow.attempts("x") == std::vector<int>{1});
   CHECK(slow.state(waits) == State::unack);
-  CHECK(consumer->stats(fast.name).dead_lettered == 1);
-  CHECK(consumer->stats().dead_lettered == 1);
+  CHECK(test::stats_of(*consumer, fast.name).dead_lettered == 1);
+  CHECK(consumer->metrics().stats.dead_lettered == 1);
 }
 
 TEST_CASE("many queues: log lines and events name their queue") {

@@ -148,7 +148,7 @@ TEST_CASE("metrics: lateness counts from the due time of a message, whether it w
   std::this_thread::sleep_for(600ms);
   const auto consumer = queue.consumer([](const Message&) { return ack(); });
   consumer->start();
-  REQUIRE(eventually([&] { return consumer->stats().acked == 2; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.acked == 2; }, kPatience));
   CHECK(consumer->stop());
   const Histogram late = only(*consumer).lateness;
   CHECK(late.count() >=
@@ -161,7 +161,7 @@ TEST_CASE("metrics: a message that is taken at its due time is not late") {
   const auto consumer = queue.consumer([](const Message&) { return ack(); });
   consumer->start();
   queue.send("x", test::delayed(300ms));
-  REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
   CHECK(consumer->stop());
   const Histogram late = only(*consumer).lateness;
   CHECK(late.count() == 1);

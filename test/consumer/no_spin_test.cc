@@ -35,11 +35,11 @@ double share_of_a_core() {
 ConsumerOptions usual() { return with(&ConsumerOptions::concurrency, 4); }
 
 void check_idle(const std::string& what, const Consumer& consumer) {
-  REQUIRE(eventually([&] { return consumer.stats().errors >= 2; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.errors >= 2; }, kPatience));
   const double share = share_of_a_core();
   MESSAGE(what << ": " << 100 * share << "% of a core");
   CHECK(share < kMost);
-  CHECK(!consumer.stats().connected);
+  CHECK(!consumer.metrics().stats.connected);
 }
 
 Verdict acks(const Message&) { return ack(); }
@@ -68,7 +68,7 @@ TEST_CASE("no spin: a server that freezes while a consumer runs") {
   World world;
   Consumer consumer({world.url(), test::with_timeouts(500ms)}, "orders", acks, usual());
   consumer.start();
-  REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
   ::kill(world.server.pid(), SIGSTOP);
   check_idle("frozen", consumer);
   ::kill(world.server.pid(), SIGCONT);
@@ -96,12 +96,12 @@ void check_broken(const std::string& what, const std::function<void(World&)>& br
   }),
                     usual());
   consumer.start();
-  REQUIRE(eventually([&] { return ledger.running() == 4 && consumer.stats().connected; }, kPatience));
+  REQUIRE(eventually([&] { return ledger.running() == 4 && consumer.metrics().stats.connected; }, kPatience));
   break_server(world);
   gate.open();
   check_idle(what, consumer);
   world.server.restart();  // without the fault
-  CHECK(eventually([&] { return consumer.stats().acked == 20; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.acked == 20; }, kPatience));
   CHECK(consumer.stop());
 }
 
@@ -123,13 +123,13 @@ TEST_CASE("no spin: a server that loads its data") {
   test::add_keys_to_load(world);
   Consumer consumer(world.url(), "orders", acks, usual());
   consumer.start();
-  REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
   std::thread restart([&] { world.server.restart(); });  // loads for 8 s
-  REQUIRE(eventually([&] { return test::has(consumer.stats().last_error, "LOADING"); }, kPatience));
+  REQUIRE(eventually([&] { return test::has(consumer.metrics().stats.last_error, "LOADING"); }, kPatience));
   check_idle("LOADING", consumer);
-  CHECK(test::has(consumer.stats().last_error, "LOADING"));
+  CHECK(test::has(consumer.metrics().stats.last_error, "LOADING"));
   restart.join();
-  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
   CHECK(consumer.stop());
 }
 
@@ -148,16 +148,16 @@ TEST_CASE("no spin: handlers that return during an outage do not make the consum
   consumer.start();
   REQUIRE(eventually([&] { return ledger.running() == 100; }, kPatience));
   world.server.stop();
-  REQUIRE(eventually([&] { return consumer.stats().errors >= 6; }, kPatience));  // pauses are now 0.5 to 1 s
-  const auto before = consumer.stats().errors;
+  REQUIRE(eventually([&] { return consumer.metrics().stats.errors >= 6; }, kPatience));  // pauses are now 0.5 to 1 s
+  const auto before = consumer.metrics().stats.errors;
   for (std::size_t i = 0; i < gates.size(); ++i) {
     gates[i].open();
     REQUIRE(ledger.settles(i + 1));
   }
   CHECK(ledger.settles(100));
-  CHECK(consumer.stats().errors - before < 40);
+  CHECK(consumer.metrics().stats.errors - before < 40);
   world.server.restart();
-  CHECK(eventually([&] { return consumer.stats().acked == 100; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.acked == 100; }, kPatience));
   CHECK(ledger.size() == 100);
   CHECK(consumer.stop());
 }

@@ -32,10 +32,10 @@ TEST_CASE("outage: handlers continue, and their verdicts are settled when Redis 
     killed ? own.kill() : own.stop();
     gate.open();
     CHECK(ledger.settles(5));
-    CHECK(eventually([&] { return consumer->stats().errors > 0; }, kPatience));
+    CHECK(eventually([&] { return consumer->metrics().stats.errors > 0; }, kPatience));
     own.restart();
     CHECK(ledger.settles(7));
-    CHECK(eventually([&] { return consumer->stats().acked == 4; }, kPatience));
+    CHECK(eventually([&] { return consumer->metrics().stats.acked == 4; }, kPatience));
     CHECK(eventually([&] { return queue.inspector.counts().unack == 1; }, kPatience));
     CHECK(consumer->stop(kPatience));
     const Counts counts = queue.inspector.counts();
@@ -44,8 +44,8 @@ TEST_CASE("outage: handlers continue, and their verdicts are settled when Redis 
     CHECK(counts.ready == 0);
     CHECK(counts.totals.retried == 0);
     CHECK(ledger.size() == 7);
-    CHECK(consumer->stats().stale == 0);
-    CHECK(consumer->stats().connects >= 2);
+    CHECK(consumer->metrics().stats.stale == 0);
+    CHECK(consumer->metrics().stats.connects >= 2);
   }
 }
 
@@ -72,7 +72,8 @@ TEST_CASE("outage: an outage longer than the lease spends no retry of a running 
   std::this_thread::sleep_for(1s);  // the leases of both must end
   for (const auto& entry : ledger.entries()) CHECK(entry.message.lease_lost());
   own.restart();
-  CHECK(eventually([&] { return one->stats().connects >= 2 && two->stats().connects >= 2; }, kPatience));
+  CHECK(
+      eventually([&] { return one->metrics().stats.connects >= 2 && two->metrics().stats.connects >= 2; }, kPatience));
   CHECK(eventually(
       [&] {
         const auto entries = ledger.entries();
@@ -142,9 +143,9 @@ TEST_CASE("outage: a consumer waits with pauses for a server that is not running
   consumer->start();
   std::this_thread::sleep_for(2s);  // measures a consumer during an outage
   CHECK(usage() - before < 1.0);
-  CHECK(consumer->stats().errors >= 2);
-  CHECK(consumer->stats().errors <= 30);
-  CHECK(consumer->stats().connects == 0);
+  CHECK(consumer->metrics().stats.errors >= 2);
+  CHECK(consumer->metrics().stats.errors <= 30);
+  CHECK(consumer->metrics().stats.connects == 0);
   own.restart();
   CHECK(ledger.settles(1));
   CHECK(consumer->stop());
@@ -202,7 +203,7 @@ TEST_CASE("cut connections: a busy consumer loses no message") {
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == 3000);
   CHECK(totals.dead_lettered == 0);
-  CHECK(consumer->stats().connects >= 2);
+  CHECK(consumer->metrics().stats.connects >= 2);
   CHECK(consumer->stop());
 }
 
@@ -248,11 +249,11 @@ TEST_CASE("refused commands: the consumer warns, retries with pauses, and contin
     return warnings;
   };
   CHECK(eventually([&] { return count() >= 2; }, kPatience));
-  CHECK(consumer->stats().errors <= 100);
+  CHECK(consumer->metrics().stats.errors <= 100);
   REQUIRE(client.cmd({"ACL", "SETUSER", "default", "+evalsha"}) == "OK");
   CHECK(eventually([&] { return queue.empty(client); }, kPatience));
   CHECK(ledger.size() == 50);
-  CHECK(eventually([&] { return consumer->stats().acked == 50; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 50; }, kPatience));
   CHECK(consumer->stop());
 }
 
@@ -268,7 +269,7 @@ TEST_CASE("SCRIPT FLUSH causes no error and no extra delivery") {
     CHECK(eventually([&] { return queue.empty(); }, kPatience));
     CHECK(ledger.size() == 2 * round);
   }
-  CHECK(consumer->stats().errors == 0);
+  CHECK(consumer->metrics().stats.errors == 0);
   CHECK(consumer->stop());
 }
 

@@ -16,8 +16,8 @@ TEST_CASE("refused: a refused ack is sent again with pauses, and settles once it
   REQUIRE(client.cmd({"ACL", "SETUSER", "default", "-unlink"}) == "OK");
   queue.send("x");
   REQUIRE(ledger.settles(1));
-  REQUIRE(test::eventually([&] { return consumer->stats().errors >= 3; }, test::kPatience));
-  CHECK(consumer->stats().acked == 0);
+  REQUIRE(test::eventually([&] { return consumer->metrics().stats.errors >= 3; }, test::kPatience));
+  CHECK(consumer->metrics().stats.acked == 0);
 
   client.cmd({"CONFIG", "RESETSTAT"});
   std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -27,7 +27,7 @@ TEST_CASE("refused: a refused ack is sent again with pauses, and settles once it
   CHECK((calls.empty() || std::stoi(calls.substr(calls.find("calls=") + 6)) < 100));
 
   REQUIRE(client.cmd({"ACL", "SETUSER", "default", "+unlink"}) == "OK");
-  CHECK(test::eventually([&] { return consumer->stats().acked == 1 && queue.empty(); }, test::kPatience));
+  CHECK(test::eventually([&] { return consumer->metrics().stats.acked == 1 && queue.empty(); }, test::kPatience));
   CHECK(ledger.size() == 1);
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("refused: a consumer whose handlers nack at once does not take the who
   REQUIRE(test::eventually(
       [&] {
         const auto handled = static_cast<std::uint64_t>(ledger.size());
-        const std::uint64_t settled = consumer->stats().nacked;
+        const std::uint64_t settled = consumer->metrics().stats.nacked;
         most = std::max(most, handled - std::min(handled, settled));
         return settled == 20'000;
       },
@@ -104,9 +104,9 @@ TEST_CASE("refused: while a consumer stops, verdicts are sent again with pauses,
     REQUIRE(test::eventually([&] { return running == kQueues; }, test::kPatience));
     obstacle.begin(own, client);
     go_on = true;
-    REQUIRE(test::eventually([&] { return consumer.stats().errors >= kQueues; }, test::kPatience));
+    REQUIRE(test::eventually([&] { return consumer.metrics().stats.errors >= kQueues; }, test::kPatience));
 
-    const std::uint64_t errors = consumer.stats().errors;
+    const std::uint64_t errors = consumer.metrics().stats.errors;
     std::atomic<bool> stopped{false}, clean{false};
     std::thread stops([&] {
       clean = consumer.stop(test::kPatience);
@@ -114,12 +114,12 @@ TEST_CASE("refused: while a consumer stops, verdicts are sent again with pauses,
     });
     std::this_thread::sleep_for(std::chrono::seconds(2));
     // The pauses begin with 25 to 50 ms, and double.
-    CHECK(consumer.stats().errors - errors <= 8 * kQueues);
+    CHECK(consumer.metrics().stats.errors - errors <= 8 * kQueues);
     CHECK_FALSE(stopped);
     obstacle.end(own, client);
     stops.join();
     CHECK(clean);
-    CHECK(consumer.stats().acked == kQueues);
+    CHECK(consumer.metrics().stats.acked == kQueues);
   }
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("stop: in an event callback it returns false at once, and run() return
   const auto consumer = queue.consumer(ledger.watch(), options);
   self = consumer.get();
   consumer->run();
-  CHECK(consumer->stats().acked == ledger.size());
+  CHECK(consumer->metrics().stats.acked == ledger.size());
   CHECK(queue.inspector.counts().ready == 300 - ledger.size());
 }
 

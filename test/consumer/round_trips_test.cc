@@ -29,8 +29,8 @@ TEST_CASE("round trips: under load the next is sent before the last answer, and 
   CHECK(is_done(queue));
   CHECK(ledger.size() == payloads.size());
   CHECK(ledger.different() == payloads.size());
-  CHECK(eventually([&] { return consumer->stats().acked == payloads.size(); }, kPatience));
-  CHECK(consumer->stats().errors == 0);
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == payloads.size(); }, kPatience));
+  CHECK(consumer->metrics().stats.errors == 0);
 }
 
 TEST_CASE("round trips: a verdict is sent while the answers to the moves are missing") {
@@ -46,7 +46,7 @@ TEST_CASE("round trips: a verdict is sent while the answers to the moves are mis
                     quick());
   consumer.start();
   queue.send("0");
-  REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.acked == 1; }, kPatience));
   // The answers that are held may be those of a round trip that settles. Then the next one waits for them, and the test
   // is repeated. So it is if the moves ran before they were counted.
   bool sent = false;
@@ -58,12 +58,12 @@ TEST_CASE("round trips: a verdict is sent while the answers to the moves are mis
     const bool moves = eventually([&] { return test::info("commandstats", "cmdstat_evalsha") != before; }, 500ms);
     gates[i].open();
     sent = eventually([&] { return queue.inspector.counts().unack == 0; }, 500ms) && moves;
-    CHECK(consumer.stats().acked == i);  // the answer is missing, too
+    CHECK(consumer.metrics().stats.acked == i);  // the answer is missing, too
     proxy.hold_replies(false);
-    REQUIRE(eventually([&] { return consumer.stats().acked == i + 1; }, kPatience));
+    REQUIRE(eventually([&] { return consumer.metrics().stats.acked == i + 1; }, kPatience));
   }
   CHECK(sent);
-  CHECK(consumer.stats().errors == 0);
+  CHECK(consumer.metrics().stats.errors == 0);
 }
 
 TEST_CASE("round trips: a connection that is lost with two round trips in flight loses no message") {
@@ -83,7 +83,7 @@ TEST_CASE("round trips: a connection that is lost with two round trips in flight
   CHECK(is_done(queue));
   CHECK(ledger.different() == payloads.size());
   CHECK(ledger.overlaps() == 0);
-  CHECK(consumer->stats().connects >= 6);
+  CHECK(consumer->metrics().stats.connects >= 6);
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == payloads.size());
   CHECK(totals.dead_lettered == 0);
@@ -102,8 +102,8 @@ TEST_CASE("round trips: scripts that are flushed under load are sent again, and 
   CHECK(flushed > 10);
   CHECK(ledger.size() == payloads.size());
   CHECK(ledger.different() == payloads.size());
-  CHECK(eventually([&] { return consumer->stats().acked == payloads.size(); }, kPatience));
-  CHECK(consumer->stats().errors == 0);
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == payloads.size(); }, kPatience));
+  CHECK(consumer->metrics().stats.errors == 0);
 }
 
 TEST_CASE("round trips: messages of a take that is answered after stop() return to the queue in order") {

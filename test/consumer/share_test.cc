@@ -85,7 +85,7 @@ TEST_CASE("share: retry gets its share while many prefetched messages wait for s
       },
       quick(2));
   consumer->start();
-  REQUIRE(eventually([&] { return consumer->stats().prefetched >= 300; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.prefetched >= 300; }, kPatience));
   slow = true;
   REQUIRE(ledger.reaches(60));
   const std::vector<Ledger::Entry> entries = ledger.entries();
@@ -93,7 +93,7 @@ TEST_CASE("share: retry gets its share while many prefetched messages wait for s
                                    [](const Ledger::Entry& one) { return one.message.attempt() > 1; });
   CHECK(again >= 4);
   CHECK(again <= 15);
-  CHECK(consumer->stats().prefetched > 50);
+  CHECK(consumer->metrics().stats.prefetched > 50);
 }
 
 TEST_CASE("redelivered messages are taken only for free workers, and never wait behind a slow handler") {

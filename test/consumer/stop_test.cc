@@ -26,7 +26,7 @@ TEST_CASE("stop: running messages are settled; prefetched ones return at once, i
   CHECK(consumer->stop(kPatience));
   opener.join();
   CHECK(ledger.size() == 1501);
-  CHECK(consumer->stats().acked == 1501);
+  CHECK(consumer->metrics().stats.acked == 1501);
   const Counts counts = queue.inspector.counts();
   CHECK(counts.ready == 4000 - 1501);
   CHECK(counts.unack == 0);
@@ -54,7 +54,7 @@ TEST_CASE("stop: a stopped consumer takes nothing more") {
   CHECK(consumer->stop(kPatience));
   const std::size_t handled = ledger.size();
   CHECK(queue.inspector.counts().ready == 2000 - handled);
-  CHECK(consumer->stats().acked == handled);
+  CHECK(consumer->metrics().stats.acked == handled);
   queue.send("afterwards");
   CHECK(queue.inspector.counts().unack == 0);
   CHECK(ledger.size() == handled);
@@ -73,7 +73,7 @@ TEST_CASE("stop: while Redis does not answer, no further handler begins") {
                     quick(1));
   consumer.start();
   REQUIRE(ledger.reaches(1501));
-  CHECK(eventually([&] { return consumer.stats().prefetched > 1; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.prefetched > 1; }, kPatience));
   proxy.black_hole(true);
   std::thread stopping([&] { CHECK(consumer.stop(kPatience)); });
   std::this_thread::sleep_for(100ms);
@@ -127,15 +127,15 @@ TEST_CASE(
   consumer->start();
   REQUIRE(ledger.reaches(1));
   REQUIRE(!consumer->stop(0ms));
-  CHECK(consumer->stats().running == 1);
+  CHECK(consumer->metrics().stats.running == 1);
   test::rewind(queue.base, 1h);
   const auto next = queue.consumer(ledger.watch());
   next->start();
-  CHECK(eventually([&] { return next->stats().dead_lettered == 1; }, kPatience));
+  CHECK(eventually([&] { return next->metrics().stats.dead_lettered == 1; }, kPatience));
   CHECK(queue.inspector.counts().dead == 1);
-  CHECK(consumer->stats().dead_lettered == 0);
+  CHECK(consumer->metrics().stats.dead_lettered == 0);
   gate.open();
-  CHECK(eventually([&] { return consumer->stats().running == 0; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.running == 0; }, kPatience));
 }
 
 TEST_CASE("stop: may be called again, from several threads at once, and before start") {
@@ -187,7 +187,7 @@ TEST_CASE("a consumer that was never started connects to nothing and can be dest
   PrivateServer own;
   own.stop();
   Consumer consumer(own.url(), "orders", [](const Message&) { return ack(); });
-  CHECK(consumer.stats().connects == 0);
+  CHECK(consumer.metrics().stats.connects == 0);
 }
 
 TEST_CASE("run: returns when another thread has called stop and all messages are settled") {
@@ -202,7 +202,7 @@ TEST_CASE("run: returns when another thread has called stop and all messages are
   consumer->run();
   const std::size_t handled = ledger.size();
   CHECK(ledger.running() == 0);
-  CHECK(consumer->stats().acked == handled);
+  CHECK(consumer->metrics().stats.acked == handled);
   CHECK(queue.inspector.counts().ready == 300 - handled);
   other.join();
   CHECK(ledger.size() == handled);
@@ -237,7 +237,7 @@ TEST_CASE("run: returns when a handler has called stop and has returned") {
   self = consumer.get();
   consumer->run();
   CHECK(!answer);
-  CHECK(consumer->stats().acked == ledger.size());
+  CHECK(consumer->metrics().stats.acked == ledger.size());
   CHECK(ledger.size() >= 101);
   CHECK(queue.inspector.counts().ready == 300 - ledger.size());
   CHECK(consumer->stop());
@@ -308,8 +308,8 @@ TEST_CASE("stop: nacked, rejected and snoozed messages are settled, too") {
   CHECK(counts.unack == 1);
   CHECK(counts.dead == 1);
   CHECK(counts.pending == 1);
-  CHECK(consumer->stats().nacked == 2);
-  CHECK(consumer->stats().snoozed == 1);
+  CHECK(consumer->metrics().stats.nacked == 2);
+  CHECK(consumer->metrics().stats.snoozed == 1);
 }
 
 }  // namespace

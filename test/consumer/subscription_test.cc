@@ -57,7 +57,7 @@ TEST_CASE("subscription: processing_timeout ends the leases of the queue, and of
   CHECK(eventually([&] { return ledger.attempts("x") == std::vector<int>{1, 2}; }, kPatience));
   CHECK(ledger.entries()[0].message.lease_lost());
   CHECK_FALSE(of_other.entries()[0].message.lease_lost());
-  CHECK(consumer->stats(other.name).running == 1);
+  CHECK(test::stats_of(*consumer, other.name).running == 1);
   gate.open();
   CHECK(of_other.settles(1));
   CHECK(of_other.attempts("x") == std::vector<int>{1});

@@ -19,7 +19,7 @@ ConsumerStats run_until(Queue& queue, const test::MessageHandler& handler, std::
   REQUIRE(ledger.settles(deliveries));
   REQUIRE(consumer->stop());
   CHECK(ledger.size() == deliveries);
-  return consumer->stats();
+  return consumer->metrics().stats;
 }
 
 MessageInfo found(Queue& queue, const std::string& id) {
@@ -42,7 +42,7 @@ TEST_CASE("retry: n retries allow n + 1 deliveries; after the last the message i
     std::vector<int> expected;
     for (int attempt = 1; attempt <= retries + 1; ++attempt) expected.push_back(attempt);
     CHECK(ledger.attempts("x") == expected);
-    CHECK(consumer->stats().dead_lettered == 1);
+    CHECK(consumer->metrics().stats.dead_lettered == 1);
     const MessageInfo dead = found(queue, id);
     CHECK(dead.state == State::dead);
     CHECK(dead.reason == "failed " + std::to_string(retries + 1));
@@ -345,8 +345,8 @@ TEST_CASE("a message whose TTL has ended is not delivered, counts as expired, an
   CHECK(notes == 1);
   CHECK(evictions.empty());
   CHECK(ledger.payloads() == std::vector<std::string>{"in time"});
-  CHECK(consumer->stats().expired == 2);
-  CHECK(consumer->stats().prefetched == 0);
+  CHECK(consumer->metrics().stats.expired == 2);
+  CHECK(consumer->metrics().stats.prefetched == 0);
   CHECK(queue.inspector.counts().totals.expired == 2);
 }
 
@@ -364,7 +364,7 @@ TEST_CASE(
     Consumer consumer(
         {url, with(&ClientOptions::keys, of_consumer)}, queue, [](const Message&) { return ack(); }, options);
     consumer.start();
-    CHECK(eventually([&] { return consumer.stats().expired == 1; }, kPatience));
+    CHECK(eventually([&] { return consumer.metrics().stats.expired == 1; }, kPatience));
     CHECK(consumer.stop());
     const bool warned = lines.count(Severity::warning, "whose bodies are gone") == 1;
     return (warned ? "warning: " : "info: ") + lines.find("whose bodies are gone", Severity::info);

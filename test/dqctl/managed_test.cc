@@ -88,7 +88,7 @@ void use_library(const std::string& url, const delayqueue::KeyOptions& queue, Lo
       },
       consuming);
   consumer.start();
-  CHECK(eventually([&] { return handled == 6 && consumer.stats().acked == 6; }, kPatience));
+  CHECK(eventually([&] { return handled == 6 && consumer.metrics().stats.acked == 6; }, kPatience));
 
   // A wake-up, and the sleep until a due time.
   const auto soon = delayed(50ms);

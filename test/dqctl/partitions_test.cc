@@ -175,7 +175,7 @@ TEST_CASE("partitions: send uses all of them, and messages are moved where their
   const auto options = with(&delayqueue::ConsumerOptions::backoff, delayqueue::Backoff::fixed(1h));
   const auto consumer = queue.consumer([](const delayqueue::Message&) { return delayqueue::nack(); }, options);
   consumer->start();
-  CHECK(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.nacked == 1; }, kPatience));
   CHECK(eventually([&] { return json_of({"workers", queue.name}).at("workers").size() == 1; }, kPatience));
   CHECK(consumer->stop(kPatience));
   CHECK(run({"extend", queue.name, id, "--by", "5h"}).code == 0);

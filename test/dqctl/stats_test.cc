@@ -49,7 +49,7 @@ TEST_CASE("stats: it counts the ids that were removed because they are no UUIDs"
   test::redis().cmd({"HSET", "dp:q:retry:cnt", "no-uuid-1", "3", "no-uuid-2", "3"});
   delayqueue::Consumer consumer(test::server().url(), "q", [](const auto&) { return delayqueue::ack(); });
   consumer.start();
-  REQUIRE(eventually([&] { return consumer.stats().acked == 1 && consumer.stats().foreign == 2; }));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.acked == 1 && consumer.metrics().stats.foreign == 2; }));
   CHECK(consumer.stop());
   CHECK(has(run({"stats", "q"}).out, "\nforeign            2\n"));
   CHECK(parse_json(run({"stats", "q", "-o", "ndjson"}).out).at("totals").at("foreign") == 2);

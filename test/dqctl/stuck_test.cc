@@ -130,7 +130,7 @@ TEST_CASE("stuck: messages that fail again and again are found with the default 
   });
   consumer.start();
   test::send("q", test::numbered(2));
-  REQUIRE(eventually([&] { return consumer.stats().nacked == 6; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.nacked == 6; }, kPatience));
   const json document = stuck({"q"}, 5);
   CHECK(kinds(document) == Strings{"hot_retries"});
   CHECK(document.at("findings")[0].at("count") == 2);

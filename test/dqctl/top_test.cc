@@ -476,11 +476,11 @@ TEST_CASE("top: a queue that consumers serve has no mark, even if its backlog is
   consumer.start();
   Screen screen({"top", "--interval", "300ms"});
   REQUIRE(screen.shows("> q"));
-  const auto acked = consumer.stats().acked;
-  REQUIRE(eventually([&] { return consumer.stats().acked >= acked + 150; }));  // 3 s, several refreshes
+  const auto acked = consumer.metrics().stats.acked;
+  REQUIRE(eventually([&] { return consumer.metrics().stats.acked >= acked + 150; }));  // 3 s, several refreshes
   screen.shows("q quit");
   CHECK(screen.raw().find("!") == std::string::npos);
-  CHECK(consumer.stats().acked < 500);
+  CHECK(consumer.metrics().stats.acked < 500);
   CHECK(consumer.stop());
 }
 

@@ -313,7 +313,7 @@ TEST_CASE("stuck: a worker that is killed or frozen while it is asked is named w
 
     delayqueue::Consumer successor(test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); });
     successor.start();
-    REQUIRE(eventually([&] { return successor.stats().acked == 1; }, kPatience));
+    REQUIRE(eventually([&] { return successor.metrics().stats.acked == 1; }, kPatience));
     CHECK(workers({"orders"}).at("workers").size() == 2);
     CHECK(run({"stuck", "orders", "--held", "1s", "--look", "10ms"}).out == "orders: OK: nothing is stuck\n");
     CHECK(successor.stop());

@@ -6,7 +6,7 @@
 #include "examples/trace_context.cc"
 #undef main
 
-#include <delayqueue/private_server.h>
+#include <delayqueue/server.h>
 #include <delayqueue/testing.h>
 
 #include <array>

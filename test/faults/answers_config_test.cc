@@ -71,19 +71,19 @@ TEST_CASE("a refused password is retried seldom and logged once, and work contin
   Consumer consumer(world.url(), name, ledger.watch(), options);
   consumer.start();
   CHECK(ledger.settles(1));
-  REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.acked == 1; }, kPatience));
   set_rules(world, {"resetpass", ">other"});
   world.end_connections();
   REQUIRE(eventually([&] { return !lines.find("WRONGPASS").empty(); }, kPatience));
-  const auto before = consumer.stats().errors;
+  const auto before = consumer.metrics().stats.errors;
   const std::size_t logged = lines.count();
   std::this_thread::sleep_for(3s);
-  CHECK(consumer.stats().errors - before <= 6);  // pauses of at least 0.25 s, 0.5 s, 1 s, 2 s
-  CHECK(consumer.stats().errors - before >= 1);
+  CHECK(consumer.metrics().stats.errors - before <= 6);  // pauses of at least 0.25 s, 0.5 s, 1 s, 2 s
+  CHECK(consumer.metrics().stats.errors - before >= 1);
   CHECK(lines.count() == logged);
   for (const char* secret : {"pw@", ":pw", "other"}) CHECK(lines.find(secret, Severity::debug).empty());
   set_rules(world, {">pw"});
-  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
   CHECK(consumer.stop());
 }
 
@@ -99,11 +99,11 @@ TEST_CASE("leases are renewed while a missing right prevents settling") {
   consumer->start();
   REQUIRE(ledger.settles(3));
   std::this_thread::sleep_for(10s);  // longer than the lease, and than the pauses between retries
-  CHECK(consumer->stats().errors >= 3);
+  CHECK(consumer->metrics().stats.errors >= 3);
   set_rules(world, {"+unlink"});
   CHECK(eventually([&] { return queue.empty(world.admin); }, kPatience));
   CHECK(ledger.size() == 3);
-  CHECK(consumer->stats().stale == 0);
+  CHECK(consumer->metrics().stats.stale == 0);
   CHECK(queue.inspector.counts().totals.retried == 0);
   CHECK(consumer->stop());
 }
@@ -124,9 +124,9 @@ TEST_CASE("optional rights: without them there are no events and the queue is no
   consumer.start();
   for (int i = 0; i < 5; ++i) CHECK(producer.send("x").created());
   CHECK(ledger.settles(5));
-  CHECK(eventually([&] { return consumer.stats().acked == 5; }, kPatience));
-  CHECK(consumer.stats().errors == 0);
-  CHECK(consumer.stats().connects == 1);
+  CHECK(eventually([&] { return consumer.metrics().stats.acked == 5; }, kPatience));
+  CHECK(consumer.metrics().stats.errors == 0);
+  CHECK(consumer.metrics().stats.connects == 1);
   CHECK(test::has(lines.find("cannot publish an event"), "NOPERM"));  // logged, because events were configured
   CHECK(world.admin.cmd({"SMEMBERS", "dp:queues"}).array.empty());
   CHECK(consumer.stop());

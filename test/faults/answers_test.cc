@@ -180,7 +180,7 @@ TEST_CASE("NOSCRIPT: scripts flushed continually, while two consumers and three 
   CHECK(failed == 0);
   CHECK(ledger.size() == 1800);
   CHECK(ledger.different() == 900);
-  CHECK(one->stats().errors + two->stats().errors == 0);
+  CHECK(one->metrics().stats.errors + two->metrics().stats.errors == 0);
   CHECK(one->stop());
   CHECK(two->stop());
 }
@@ -197,8 +197,8 @@ TEST_CASE("EOF: repeatedly killed connections cause no error for callers, and no
     CHECK(queue.inspector.counts().totals.sent == round);
     CHECK(ledger.settles(round));
   }
-  CHECK(consumer->stats().errors >= 1);
-  CHECK(consumer->stats().connects >= 2);
+  CHECK(consumer->metrics().stats.errors >= 1);
+  CHECK(consumer->metrics().stats.connects >= 2);
   CHECK(eventually([&] { return queue.empty(world.admin); }, kPatience));
   CHECK(ledger.size() == 10);
   CHECK(consumer->stop());
@@ -223,8 +223,8 @@ TEST_CASE("garbage: a consumer waits, with pauses, for a server of another proto
     const std::string url = "redis://" + web.address().text();
     consumer = std::make_unique<Consumer>(url, name, ledger.watch(), options);
     consumer->start();
-    CHECK(eventually([&] { return consumer->stats().errors >= 4; }, kPatience));
-    CHECK(consumer->stats().errors < 50);
+    CHECK(eventually([&] { return consumer->metrics().stats.errors >= 4; }, kPatience));
+    CHECK(consumer->metrics().stats.errors < 50);
     CHECK(test::has(lines.find("does not speak Redis' protocol"), web.address().text()));
     Producer producer(url, name);
     CHECK(

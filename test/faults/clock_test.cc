@@ -115,7 +115,7 @@ TEST_CASE("clock: after a jump back scheduled messages wait, and ready and in-fl
   scene.gate.open();
   CHECK(eventually([&] { return scene.queue.inspector.counts().totals.acked == 22; }, kPatience));
   CHECK(scene.ledger.attempts("held") == std::vector<int>{1});
-  CHECK(scene.consumer->stats().stale == 0);
+  CHECK(scene.consumer->metrics().stats.stale == 0);
   CHECK(scene.queue.state(soon) == State::pending);
   CHECK(scene.warnings.lines().size() == 1);
   scene.clock.jump(1h + 10min);
@@ -135,15 +135,16 @@ TEST_CASE("clock: messages in backoff are delivered again after jumps in both di
   consumer->start();
   queue.send("x");
   REQUIRE(ledger.settles(1));
-  REQUIRE(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.nacked == 1; }, kPatience));
   clock.jump(-1h);
   queue.send("y");
   REQUIRE(ledger.settles(2));
-  REQUIRE(eventually([&] { return consumer->stats().nacked == 2; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.nacked == 2; }, kPatience));
   clock.jump(2min);
   REQUIRE(ledger.settles(3));  // y, whose backoff began after the jump
   CHECK(ledger.attempts("x") == std::vector<int>{1});
-  REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));  // or the jump ends the lease of y
+  REQUIRE(
+      eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));  // or the jump ends the lease of y
   clock.jump(1h);
   CHECK(eventually([&] { return queue.empty(client); }, kPatience));
   CHECK(ledger.attempts("x") == std::vector<int>{1, 2});
@@ -155,11 +156,11 @@ TEST_CASE("clock: a different clock after a reconnect has its own warning, once,
     CAPTURE(by.count());
     HeldMessage scene;
     scene.handles("before");
-    const auto connects = scene.consumer->stats().connects;
+    const auto connects = scene.consumer->metrics().stats.connects;
     scene.clock.server().stop();
     scene.clock.jump(by);
     scene.clock.server().restart();
-    CHECK(eventually([&] { return scene.consumer->stats().connects > connects; }, kPatience));
+    CHECK(eventually([&] { return scene.consumer->metrics().stats.connects > connects; }, kPatience));
     for (int i = 0; i < 20; ++i) scene.handles("after " + std::to_string(i));
     if (by < 1min) {
       CHECK(scene.warnings.lines().empty());
@@ -181,7 +182,7 @@ TEST_CASE("clock: an idle consumer detects a jump, too") {
   const auto consumer = queue.consumer([](const Message&) { return ack(); }, options);
   consumer->start();
   queue.send("x");
-  REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
   clock.jump(-10s);
   CHECK(eventually([&] { return warnings.lines().size() == 1; }, kPatience));
 }

@@ -38,11 +38,11 @@ TEST_CASE("cluster: a queue works through any node, with a hash tag") {
     CHECK(producer.cancel(id) == State::pending);
     Consumer consumer(six().url(), queue, ledger.watch(), test::quick(2));
     consumer.start();
-    REQUIRE(eventually([&] { return consumer.stats().acked == 100; }, kPatience));
+    REQUIRE(eventually([&] { return consumer.metrics().stats.acked == 100; }, kPatience));
     const std::vector<std::string> known = inspector.queues();
     CHECK(std::find(known.begin(), known.end(), queue) != known.end());
     CHECK(six().owner("{dp:" + queue + "}:stats").cmd({"EXISTS", "{dp:" + queue + "}:stats"}) == 1);
-    CHECK(consumer.stats().errors == 0);
+    CHECK(consumer.metrics().stats.errors == 0);
   }
 }
 
@@ -293,17 +293,17 @@ TEST_CASE("cluster: a consumer of queues on several nodes serves the others whil
   for (const std::string& queue : others) REQUIRE(send(queue));
   REQUIRE(of_frozen.settles(1));
   REQUIRE(of_others.settles(3));
-  CHECK(consumer.stats().connects == 4);
-  CHECK(consumer.stats().connected);
+  CHECK(consumer.metrics().stats.connects == 4);
+  CHECK(consumer.metrics().stats.connected);
   node.freeze();
   for (const std::string& queue : others) REQUIRE(send(queue));
   CHECK(of_others.settles(6));
-  CHECK(eventually([&] { return !consumer.stats(frozen).connected; }, kPatience));
+  CHECK(eventually([&] { return !test::stats_of(consumer, frozen).connected; }, kPatience));
   node.thaw();
   six().wait_ok();
   REQUIRE(send(frozen));
   CHECK(of_frozen.reaches(2));
-  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
 }
 
 TEST_CASE(
@@ -345,8 +345,8 @@ TEST_CASE(
     CHECK(eventually([&] { return ledger.different() == before + 12; }, kPatience));
     CHECK(eventually([&] { return connections() == wanted(); }, kPatience));
   }
-  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
-  for (std::size_t i = 1; i < 11; ++i) CHECK(consumer.stats(names[i]).errors == 0);
+  CHECK(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
+  for (std::size_t i = 1; i < 11; ++i) CHECK(test::stats_of(consumer, names[i]).errors == 0);
   CHECK(consumer.stop());
 }
 
@@ -423,7 +423,7 @@ TEST_CASE("cluster: 32 partitions on 3 masters need one connection to each, and 
     }
     CHECK(ledger.settles(32));
     CHECK(ledger.different() == 32);
-    CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+    CHECK(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
     const std::size_t each = durable ? 2 : 1;
     CHECK(eventually(
         [&] {
@@ -437,8 +437,9 @@ TEST_CASE("cluster: 32 partitions on 3 masters need one connection to each, and 
         },
         kPatience));
     CHECK(eventually([&] { return test::threads_of_this_process() == threads + 1 + options.concurrency; }, kPatience));
-    CHECK(consumer.stats().connects <= 32);  // on a slow machine, until the lanes of a node have found each other
-    std::this_thread::sleep_for(1500ms);     // until wake-ups replace polls
+    CHECK(consumer.metrics().stats.connects <=
+          32);                            // on a slow machine, until the lanes of a node have found each other
+    std::this_thread::sleep_for(1500ms);  // until wake-ups replace polls
     const std::size_t before = evals();
     std::this_thread::sleep_for(3s);
     const std::size_t requests = evals() - before;
@@ -485,7 +486,7 @@ TEST_CASE("cluster: a consumer starts without the master of partition 0 if parti
   CHECK(ledger.settles(2));
   CHECK(std::chrono::steady_clock::now() - began < 7s);
   REQUIRE(eventually([&] { return away.cmd({"PING"}) == "PONG"; }, kPatience));
-  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
 }
 
 TEST_CASE("cluster: stop() releases what other nodes gave, and a node that is silent costs the timeout and `false`") {
@@ -518,7 +519,7 @@ TEST_CASE("cluster: stop() releases what other nodes gave, and a node that is si
   const auto began = std::chrono::steady_clock::now();
   CHECK_FALSE(consumer.stop(2s));
   CHECK(std::chrono::steady_clock::now() - began < 4s);
-  CHECK(consumer.stats().acked == 2);
+  CHECK(consumer.metrics().stats.acked == 2);
   CHECK(six().owner(home.keys().base).cmd({"EXISTS", home.keys().unack, home.keys().ready}) == 0);
   CHECK(eventually([&] { return silent.cmd({"PING"}) == "PONG"; }, kPatience));
 }
@@ -583,11 +584,11 @@ TEST_CASE("cluster: a redirection to a node that does not answer delays no other
   }
   const auto began = std::chrono::steady_clock::now();
   test::must(to, {"CLIENT", "PAUSE", "6000", "ALL"});  // it answers other nodes, but no client
-  CHECK(eventually([&] { return consumer.stats(moving).errors > 0; }, kPatience));
+  CHECK(eventually([&] { return test::stats_of(consumer, moving).errors > 0; }, kPatience));
   to_staying.send("y");
   CHECK(of_staying.settles(2));
   CHECK(std::chrono::steady_clock::now() - began < 6s);
-  CHECK(consumer.stats(staying).errors == 0);
+  CHECK(test::stats_of(consumer, staying).errors == 0);
   REQUIRE(eventually([&] { return to.cmd({"PING"}) == "PONG"; }, kPatience));
   six().finish_migration(slot);
   CHECK(eventually([&] { return thrown([&] { to_moving.send("y"); }) == "nothing"; }, kPatience));
@@ -656,7 +657,7 @@ TEST_CASE("cluster: places promised to a node that is silent are free, and what 
   };
   Consumer consumer({six().url(), client_options}, {{late, of_late.watch()}, {other, of_other.watch(waits)}}, options);
   consumer.start();
-  REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
   auto soon = delayed(1h);
   Producer to_other(six().url(), other);
   to_other.send("registers the queue", soon);  // perhaps at the node that will be silent

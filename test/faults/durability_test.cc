@@ -227,9 +227,9 @@ TEST_CASE("durability: a consumer logs when its verdicts are not as durable as c
   consumer.start();
   const auto began = std::chrono::steady_clock::now();
   producer.send_batch(test::numbers(20));
-  REQUIRE(eventually([&] { return consumer.stats().acked == 20; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.acked == 20; }, kPatience));
   CHECK(std::chrono::steady_clock::now() - began < 20s);
-  CHECK(eventually([&] { return consumer.stats().unconfirmed == 20; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.unconfirmed == 20; }, kPatience));
   CHECK(logged("not as durable as asked for: only 0 of 1 replicas") == 1);
 
   servers.link();
@@ -256,12 +256,12 @@ TEST_CASE("durability: while a consumer waits for a replica it goes on with all 
   consumer.start();
   const auto began = std::chrono::steady_clock::now();
   Producer(servers.master.url(), first).send("a");
-  REQUIRE(eventually([&] { return consumer.stats(first).acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return test::stats_of(consumer, first).acked == 1; }, kPatience));
   for (const std::string& queue : {first, second}) Producer(servers.master.url(), queue).send("b");
-  CHECK(eventually([&] { return consumer.stats().acked == 3; }, kPatience));
-  CHECK(consumer.stats().unconfirmed == 0);
+  CHECK(eventually([&] { return consumer.metrics().stats.acked == 3; }, kPatience));
+  CHECK(consumer.metrics().stats.unconfirmed == 0);
   CHECK(std::chrono::steady_clock::now() - began < 10s);
-  CHECK(eventually([&] { return consumer.stats().unconfirmed == 3; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.unconfirmed == 3; }, kPatience));
 }
 
 TEST_CASE("durability: stop() waits until the last verdicts are confirmed, or not in time") {
@@ -275,9 +275,9 @@ TEST_CASE("durability: stop() waits until the last verdicts are confirmed, or no
   Consumer consumer(servers.master.url(), queue, ledger.watch(), options);
   consumer.start();
   Producer(servers.master.url(), queue).send("x");
-  REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.acked == 1; }, kPatience));
   CHECK(consumer.stop(kPatience));
-  CHECK(consumer.stats().unconfirmed == 1);
+  CHECK(consumer.metrics().stats.unconfirmed == 1);
 }
 
 TEST_CASE("durability: a verdict whose connection is lost before a replica has it is counted as not confirmed") {
@@ -293,12 +293,12 @@ TEST_CASE("durability: a verdict whose connection is lost before a replica has i
   Consumer consumer({servers.master.url(), client_options}, queue, ledger.watch(), options);
   consumer.start();
   Producer(servers.master.url(), queue).send("x");
-  REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.acked == 1; }, kPatience));
   Redis to(servers.master.socket());
   REQUIRE(eventually([&] { return test::connections_named(queue, to).size() >= 2; }, kPatience));
   CHECK(test::cut_connections(queue, to) >= 2);
-  CHECK(eventually([&] { return consumer.stats().unconfirmed == 1; }, kPatience));
-  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.unconfirmed == 1; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
 }
 
 TEST_CASE("durability: the timeout of a consumer must be at most a third of the lease") {

@@ -91,7 +91,7 @@ TEST_CASE("fork: in a child, calls to the parent's Consumer throw, and destroyin
           const bool all = refused("Consumer", [&] { return consumer->stop(1s); }) &&
                            refused("Consumer", [&] { consumer->start(); }) &&
                            refused("Consumer", [&] { consumer->run(); }) &&
-                           refused("Consumer", [&] { return consumer->stats(); });
+                           refused("Consumer", [&] { return consumer->metrics().stats; });
           consumer.reset();
           return all;
         }) == 0);

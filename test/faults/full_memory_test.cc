@@ -182,7 +182,7 @@ TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and de
   CHECK(counts.totals.nacked == 20 + 3 * 20 + 20 + 20);  // an exception and a reject count as nack
   CHECK(counts.totals.retried == 20 + 2 * 20 + 20);
   CHECK(counts.unack + counts.ready + counts.retry == 0);
-  CHECK(consumer->stats().errors == 0);
+  CHECK(consumer->metrics().stats.errors == 0);
   CHECK(has(lines.find("of maxmemory"), "with noeviction"));
   // This server does not evict, but one of an earlier test of this process may have.
   const bool evicts = !is_eviction_excluded();
@@ -216,7 +216,7 @@ TEST_CASE("out of memory: leases are renewed, and messages of a crashed consumer
   };
   CHECK(eventually(none_lost, kPatience));  // without renewals the leases stay lost
   gate.open();
-  CHECK(eventually([&] { return consumer->stats().acked == 3; }, kPatience));
+  CHECK(eventually([&] { return consumer->metrics().stats.acked == 3; }, kPatience));
   CHECK(consumer->stop());
 
   empty(world);

@@ -93,7 +93,7 @@ class SteadyLoad {
   }
 
   bool stop_consumer() { return consumer_.stop(test::kPatience); }
-  std::uint64_t moved() const { return producer_.stats().moved; }
+  std::uint64_t moved() const { return producer_.metrics().moved; }
 
  private:
   static ProducerOptions producer_options() {

@@ -152,7 +152,7 @@ void check_all_stored(const ClusterQueue& queue, Load& load) {
   }
   CHECK(ids.size() == results.size());
   CHECK(queue.ready() == results.size());
-  MESSAGE(results.size() << " messages, " << repeated << " repeated, " << load.producer.stats().moved << " moved");
+  MESSAGE(results.size() << " messages, " << repeated << " repeated, " << load.producer.metrics().moved << " moved");
 }
 
 // The partitions of a master that has none of partition 0 and 1.
@@ -175,7 +175,7 @@ TEST_CASE("cluster partitions: producers use those of all masters") {
   for (const unsigned partition : named) masters.insert(&queue.owner(partition));
   CHECK(named.size() == kPartitions);
   CHECK(masters.size() == 3);
-  CHECK(producer.stats().moved == 0);
+  CHECK(producer.metrics().moved == 0);
   for (unsigned partition = 0; partition < kPartitions; ++partition) {
     CHECK(queue.owner(partition).cmd({"LLEN", queue.base(partition) + ":ready"}) == 4);
   }
@@ -266,7 +266,7 @@ TEST_CASE(
   incomplete().wait_ok();
   const auto ready = Clock::now();
   CHECK(eventually([&] { return load.has_used(queue, gone, ready); }, kPatience));
-  CHECK(load.producer.stats().moved > 0);
+  CHECK(load.producer.metrics().moved > 0);
   check_all_stored(queue, load);
   std::size_t failed = 0;
   for (const Load::Result& one : load.stop()) {
@@ -428,7 +428,7 @@ void move_a_slot(const ProducerOptions& options) {
   CHECK(eventually([&] { return load.has_used(queue, {5}, moved); }, kPatience));
   const std::vector<Load::Result>& results = load.stop();
   CHECK(std::none_of(results.begin(), results.end(), [](const Load::Result& one) { return one.failed; }));
-  CHECK(load.producer.stats().moved > 0);
+  CHECK(load.producer.metrics().moved > 0);
   check_all_stored(queue, load);
 }
 

@@ -179,7 +179,7 @@ TEST_CASE("permanent mistakes: a port with another protocol is retried, and the 
     test::Lines lines;
     delayqueue::Consumer consumer(url, "q", ack_all, with(&delayqueue::ConsumerOptions::logger, lines.logger()));
     CHECK_NOTHROW(consumer.start());
-    CHECK(eventually([&] { return consumer.stats().errors >= 2; }));
+    CHECK(eventually([&] { return consumer.metrics().stats.errors >= 2; }));
     CHECK_MESSAGE(test::has(lines.find("queue q, consumer "), text), lines.find(""));
     static_cast<void>(consumer.stop(0ms));
     CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q").send("x"), Contains(text.c_str()), delayqueue::ConnectionError);
@@ -195,7 +195,7 @@ TEST_CASE("permanent mistakes: without a logger a consumer logs retried errors t
     return stderr_of([&] {
       delayqueue::Consumer consumer(url, "q", ack_all, with(&delayqueue::ConsumerOptions::logger, logger));
       consumer.start();
-      CHECK(eventually([&consumer] { return consumer.stats().errors >= 2; }));
+      CHECK(eventually([&consumer] { return consumer.metrics().stats.errors >= 2; }));
     });
   };
   const std::string logged = wait_for_it({});

@@ -25,7 +25,7 @@ TEST_CASE("sentinel: after a failover no connection to the demoted master remain
   Consumer consumer(trio().url(), queue, ledger.watch(), test::quick());
   consumer.start();
   test::Sender sender(trio().url(), queue,
-                Durability::replicas(2, 500ms));  // so that acknowledged sends are on the next master
+                      Durability::replicas(2, 500ms));  // so that acknowledged sends are on the next master
   REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
 
   Node& old = trio().master();
@@ -70,14 +70,14 @@ TEST_CASE("sentinel: a queue works while two of three Sentinels are down") {
   Consumer consumer(trio().url(), queue, ledger.watch(), test::quick());
   consumer.start();
   producer.send_batch(test::numbers(300));
-  REQUIRE(eventually([&] { return consumer.stats().acked == 300; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.acked == 300; }, kPatience));
   CHECK(trio().master().cmd({"EXISTS", "dp:" + queue + ":stats"}) == 1);
 
   trio().sentinel(0).kill();
   trio().sentinel(1).freeze();
   Producer another(trio().url(), queue);
   another.send("with one Sentinel left");
-  CHECK(eventually([&] { return consumer.stats().acked == 301; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.acked == 301; }, kPatience));
   trio().sentinel(1).thaw();
   trio().sentinel(0).restart();
   trio().wait_ok();
@@ -181,7 +181,7 @@ TEST_CASE("sentinel: an outdated Sentinel neither leads clients to its master no
   Producer another(url, queue);
   CHECK(another.send("it says nothing").created());
   CHECK(eventually([&] { return ledger.different() == 32; }, kPatience));
-  CHECK(consumer.stats().connects == 1);
+  CHECK(consumer.metrics().stats.connects == 1);
   trio().wait_ok();
 }
 

@@ -145,8 +145,8 @@ TEST_CASE("slow link: a consumer handles large payloads, and small messages and 
     CHECK(place_of("after-1", ledger) < 4);
     CHECK(starts(ledger).back() == kLarge.substr(0, 8));
     CHECK(all_first(ledger));
-    CHECK(consumer->stats().nacked == 0);
-    CHECK(consumer->stats().connects == 1);
+    CHECK(consumer->metrics().stats.nacked == 0);
+    CHECK(consumer->metrics().stats.connects == 1);
     CHECK(lines.count() == 0);
     CHECK(consumer->stop());
   }
@@ -172,7 +172,7 @@ TEST_CASE("slow link: leases are renewed while a large payload takes longer than
   producer.send(std::string(1'500'000, 'x'));  // takes 6 s
   CHECK(ledger.settles(2));
   CHECK(consumer.stop());
-  CHECK(consumer.stats().acked == 2);
+  CHECK(consumer.metrics().stats.acked == 2);
   CHECK(all_first(ledger));
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("slow link: a payload above client-output-buffer-limit becomes a dead 
   CHECK_MESSAGE(has(reason, "closed the connection"), reason);
   CHECK_MESSAGE(has(reason, "see client-output-buffer-limit"), reason);
   CHECK(inspector.counts().totals.nacked == 2);  // the first delivery, and one retry
-  CHECK(consumer->stats().connects <= 3);
+  CHECK(consumer->metrics().stats.connects <= 3);
   CHECK(lines.find("payload of 600000 bytes") != "");
   CHECK(consumer->stop());
   CHECK(ledger.size() == 3);
@@ -291,7 +291,7 @@ TEST_CASE("slow link: a payload that another server lacks is not gone, with the 
     CHECK(ledger.settles(2));
     CHECK(all_first(ledger));
     CHECK(consumer.stop());
-    CHECK(consumer.stats().expired == 0);
+    CHECK(consumer.metrics().stats.expired == 0);
   }
 }
 
@@ -335,7 +335,7 @@ TEST_CASE("slow link: the log has how long Redis was silent, from the last byte 
     Consumer consumer(link.client(), "orders", ledger.watch(), options);
     consumer.start();
     producer.send("small");
-    REQUIRE(test::eventually([&] { return consumer.stats().acked == 1; }));
+    REQUIRE(test::eventually([&] { return consumer.metrics().stats.acked == 1; }));
     if (one.begins_with.empty()) {
       link.proxy.black_hole(true);
     } else {

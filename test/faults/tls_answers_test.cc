@@ -51,11 +51,11 @@ void check_all(const std::string& url, const TlsOptions& tls, const std::vector<
   const auto start = Clock::now();
   consumer.start();  // does not throw, because the fault may be temporary
   CHECK(Clock::now() - start < timeout + 3s);
-  CHECK(eventually([&] { return consumer.stats().errors >= 2; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.errors >= 2; }, kPatience));
   check(lines.find(parts.front()));
-  check(consumer.stats().last_error);
-  CHECK(!consumer.stats().connected);
-  CHECK(consumer.stats().connects == 0);
+  check(consumer.metrics().stats.last_error);
+  CHECK(!consumer.metrics().stats.connected);
+  CHECK(consumer.metrics().stats.connects == 0);
   CHECK(lines.count() <= 3);
   CHECK(consumer.stop(kPatience));
 }
@@ -142,7 +142,7 @@ TEST_CASE("tls: a consumer continues when the server's certificate is renewed, w
   options.logger = lines.logger();
   Consumer consumer({secure(server), client_options}, "orders", ledger.watch(), options);
   consumer.start();
-  REQUIRE(eventually([&] { return consumer.stats().errors >= 3; }, kPatience));
+  REQUIRE(eventually([&] { return consumer.metrics().stats.errors >= 3; }, kPatience));
   CHECK(ledger.size() == 0);
   REQUIRE(admin.cmd({"CONFIG", "SET", "tls-cert-file", files().server.cert, "tls-key-file", files().server.key}) ==
           "OK");

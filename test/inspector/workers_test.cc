@@ -86,7 +86,7 @@ TEST_CASE("workers: a consumer is listed with its host, process, version, queues
   CHECK_FALSE(worker->damaged);
   CHECK(worker->seen >= before);
   CHECK(worker->seen <= redis_now());
-  CHECK(consumer->stats().errors == 0);
+  CHECK(consumer->metrics().stats.errors == 0);
 }
 
 TEST_CASE("workers: a consumer names the messages that its handlers have been working on for longest") {
@@ -113,7 +113,7 @@ TEST_CASE("workers: a consumer names the messages that its handlers have been wo
   }
   gate.open();
   REQUIRE(ledger.settles(7));
-  REQUIRE(eventually([&] { return consumer->stats().acked == 7; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.acked == 7; }, kPatience));
   write_again();
   CHECK(only_worker(queue, [](const Worker& one) { return one.busy + one.in_flight + one.longest.size() == 0; }));
 }
@@ -141,7 +141,7 @@ TEST_CASE("workers: a Delivery that is not settled counts as running, after its 
   REQUIRE(worker->longest.size() == 1);
   CHECK(worker->longest[0].id == id);
   CHECK(std::move(kept.front()).ack());
-  REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
 }
 
 TEST_CASE("workers: a consumer that was stopped is gone at once, and leaves no key") {
@@ -242,7 +242,7 @@ TEST_CASE("workers: with register_consumer off a consumer writes nothing") {
   consumer->start();
   queue.send("x");
   REQUIRE(ledger.settles(1));
-  REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  REQUIRE(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
   CHECK(consumer->stop(kPatience));
   CHECK(redis().cmd({"EXISTS", queue.base + ":consumers"}) == 0);
 }
@@ -261,8 +261,8 @@ TEST_CASE("workers: a refused entry disturbs no delivery, is logged once, and is
   for (std::size_t i = 1; i <= 2; ++i) {
     queue.send("x");
     REQUIRE(ledger.settles(i));
-    REQUIRE(eventually([&] { return consumer->stats().acked == i; }, kPatience));
-    if (i == 1) CHECK(consumer->stats().errors == 0);
+    REQUIRE(eventually([&] { return consumer->metrics().stats.acked == i; }, kPatience));
+    if (i == 1) CHECK(consumer->metrics().stats.errors == 0);
     if (i == 1) write_again();
   }
   CHECK(has(lines.find(warning), "WRONGTYPE"));

@@ -134,7 +134,7 @@ TEST_CASE("a retry that C++ spent counts for Go") {
   {
     Consumer refuses(test::server().url(), queue, test::record(handled, nack(1h, "not yet")), test::quick());
     refuses.start();
-    REQUIRE(eventually([&] { return refuses.stats().nacked == 1; }));
+    REQUIRE(eventually([&] { return refuses.metrics().stats.nacked == 1; }));
   }
   test::rewind(base, 1h);
   GoProgram worker("work", queue, {"-fail-every", "1"});

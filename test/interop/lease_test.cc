@@ -23,7 +23,7 @@ TEST_CASE("a message that Go holds beyond its lease is delivered by C++ and a la
   test::Deliveries handled;
   Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
-  REQUIRE(eventually([&] { return worker.stats().acked == 1; }));
+  REQUIRE(eventually([&] { return worker.metrics().stats.acked == 1; }));
   CHECK(handled.all().front().attempt() == 2);
   CHECK(slow.count("ack slow") == 0);
   CHECK(eventually([&] { return slow.count("ack slow") == 1; }));
@@ -43,7 +43,7 @@ TEST_CASE("a late nack of a Go worker does not bring back a message that C++ has
   test::Deliveries handled;
   Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
-  REQUIRE(eventually([&] { return worker.stats().acked == 1; }));
+  REQUIRE(eventually([&] { return worker.metrics().stats.acked == 1; }));
   CHECK(slow.count("nack slow") == 0);
   CHECK(eventually([&] {
     const auto event = inspector.next_event(100ms);  // Go reports a nack after it is in Redis
@@ -51,7 +51,7 @@ TEST_CASE("a late nack of a Go worker does not bring back a message that C++ has
   }));
   CHECK(test::nothing_left("dp:" + queue));
   CHECK(handled.size() == 1);
-  CHECK(worker.stats().expired == 0);
+  CHECK(worker.metrics().stats.expired == 0);
   CHECK(slow.count("take slow") == 1);
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a Go worker does not take a message that a running C++ consumer holds
   CHECK(worker.count("take long") == 0);
   done = true;
   CHECK(test::nothing_left("dp:" + queue));
-  CHECK(holds.stats().stale == 0);
+  CHECK(holds.metrics().stats.stale == 0);
 }
 
 TEST_CASE("a Go worker waits for the end of a backoff that C++ set") {
@@ -140,7 +140,7 @@ TEST_CASE("a Go worker waits for the end of a backoff that C++ set") {
         },
         test::quick());
     worker.start();
-    REQUIRE(eventually([&] { return worker.stats().nacked == 1; }));
+    REQUIRE(eventually([&] { return worker.metrics().stats.nacked == 1; }));
   }
   GoProgram worker("work", queue);
   CHECK(eventually([&] { return worker.count("take patience") == 1; }));

@@ -46,7 +46,7 @@ TEST_CASE("C++ cancels a ready message of Go: it is not delivered") {
   CHECK(test::nothing_left("dp:" + queue));
   REQUIRE(handled.size() == 1);
   CHECK(handled.all().front().id() == ready.back());
-  CHECK(worker.stats().expired == 0);  // the id in the list was not even taken
+  CHECK(worker.metrics().stats.expired == 0);  // the id in the list was not even taken
 }
 
 TEST_CASE("with remove_from_lists a cancelled id does not use up the fetch limit of a Go worker") {
@@ -143,6 +143,6 @@ TEST_CASE("a Go message whose body has expired is counted as expired and removed
   CHECK(test::nothing_left("dp:" + queue));
   REQUIRE(handled.size() == 1);
   CHECK(handled.all().front().id() == ids[1]);
-  CHECK(worker.stats().expired == 1);
+  CHECK(worker.metrics().stats.expired == 1);
   CHECK(Inspector(test::server().url(), queue).counts().totals.expired == 1);
 }

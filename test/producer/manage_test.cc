@@ -160,7 +160,7 @@ TEST_CASE("cancel: a held message may still be acked; if its handler fails it is
     CHECK(test::eventually([&] { return queue.empty(); }, test::kPatience));
     CHECK(consumer->stop());
     CHECK(ledger.size() == 1);
-    CHECK(consumer->stats().stale == 0);
+    CHECK(consumer->metrics().stats.stale == 0);
     CHECK(queue.inspector.counts().totals.cancelled == 1);
   }
 }

@@ -41,7 +41,7 @@ TEST_CASE("metrics: the text of several producers has one type for each metric, 
   all[0].queue = "orders";
   all[0].sent = 7;
   all[0].failed = 2;
-  all[0].stats.moved = 1;
+  all[0].moved = 1;
   HistogramRecorder times;
   for (int i = 0; i < 3; ++i) times.record(4ms);
   all[0].send_time = times.read();

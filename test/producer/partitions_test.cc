@@ -459,7 +459,7 @@ TEST_CASE("partitions: while no other server is known, a failed send is tried in
   CHECK(producer.send("x").created());
   own.reset();
   for (int i = 0; i < 4; ++i) CHECK_THROWS_AS(producer.send("x"), ConnectionError);
-  CHECK(producer.stats().moved == 0);
+  CHECK(producer.metrics().moved == 0);
 }
 
 TEST_CASE("partitions: one that the user has no right to is left out with a warning, and its messages go elsewhere") {
@@ -478,7 +478,7 @@ TEST_CASE("partitions: one that the user has no right to is left out with a warn
   };
   for (int i = 0; i < 12; ++i) CHECK(partition() == 0);
   CHECK(client.cmd({"LLEN", "dp:orders:ready"}) == 12);
-  CHECK(producer.stats().moved == 3);  // one for each of the others
+  CHECK(producer.metrics().moved == 3);  // one for each of the others
   CHECK(lines.count(Severity::warning, "NOPERM") == 1);
   CHECK(lines.count(Severity::warning, "docs/operations.md") == 1);
 
@@ -510,7 +510,7 @@ TEST_CASE("partitions: a message that a script may have stored before a right wa
     CHECK(test::thrown([&] { producer.send("x", expires); }).rfind("ReplyError: ", 0) == 0);
   }
   CHECK(spread.ready_of_all(4) == std::vector<std::uint64_t>(4, 1));
-  CHECK(producer.stats().moved == 0);
+  CHECK(producer.metrics().moved == 0);
   for (int i = 0; i < 4; ++i) CHECK(producer.send("y").created());
   CHECK(spread.ready_of_all(4) == std::vector<std::uint64_t>(4, 2));  // no partition is left out
 }

@@ -135,7 +135,7 @@ void consume(Guarded& guarded, const std::string& user) {
   Inspector inspector(guarded.server.url(), "orders");
   const auto done = [&] {
     const Counts counts = inspector.counts();
-    const ConsumerStats stats = consumer.stats();
+    const ConsumerStats stats = consumer.metrics().stats;
     return counts.totals.acked >= 7 && counts.dead == 2 && counts.garbage == 0 && counts.unack == 0 &&
            counts.pending == 0 && stats.delivered >= 10 &&
            guarded.admin.cmd({"HEXISTS", kBase + ":attempts", orphan}) == 0 &&
@@ -143,7 +143,7 @@ void consume(Guarded& guarded, const std::string& user) {
   };
   const auto refused = [&] {
     const auto objects = guarded.refused();
-    return consumer.stats().errors > 0 || !std::all_of(objects.begin(), objects.end(), is_optional);
+    return consumer.metrics().stats.errors > 0 || !std::all_of(objects.begin(), objects.end(), is_optional);
   };
   must(eventually([&] { return done() || refused(); }, 20s));
   if (refused()) return static_cast<void>(consumer.stop(10ms));
@@ -329,8 +329,8 @@ TEST_CASE("ACL: with the scripts of a version before the registry a consumer war
   CHECK(has(lines.find(warning), "the scripts are not loaded"));
   Producer(guarded.server.url(), "orders").send("x");
   CHECK(ledger.settles(1));
-  CHECK(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
-  CHECK(consumer.stats().errors == 0);
+  CHECK(eventually([&] { return consumer.metrics().stats.acked == 1; }, kPatience));
+  CHECK(consumer.metrics().stats.errors == 0);
   CHECK(consumer.stop());
 }
 
@@ -408,7 +408,7 @@ TEST_CASE("ACL: with the optional rules a consumer serves all partitions of a qu
   Producer producer(guarded.server.url(), "orders");
   for (int i = 0; i < 8; ++i) producer.send("x");  // two to each
   CHECK(ledger.settles(8));
-  CHECK(consumer.stats().errors == 0);
+  CHECK(consumer.metrics().stats.errors == 0);
   CHECK(consumer.stop());
   for (const std::string& object : guarded.refused()) CHECK_MESSAGE(is_optional(object), object);
 }
@@ -444,8 +444,8 @@ TEST_CASE("ACL: a consumer warns and waits until the scripts are loaded, at its 
   guarded.restart();
   Producer(guarded.server.url(), "orders").send("second");
   guarded.admin.cmd({"SCRIPT", "FLUSH"});
-  const auto refused = consumer.stats().errors;
-  REQUIRE(eventually([&] { return consumer.stats().errors > refused + 1; }, 20s));
+  const auto refused = consumer.metrics().stats.errors;
+  REQUIRE(eventually([&] { return consumer.metrics().stats.errors > refused + 1; }, 20s));
   CHECK(ledger.size() == 1);
   guarded.load();
   CHECK(ledger.settles(2));

@@ -223,8 +223,8 @@ TEST_CASE("credentials: connections are replaced before the login expires, and n
   CHECK(eventually(replaced, kPatience));
   CHECK(ledger.settles(sent));
   CHECK(named() != before);
-  CHECK(consumer.stats().connects >= 2);
-  CHECK(consumer.stats().errors == 0);
+  CHECK(consumer.metrics().stats.connects >= 2);
+  CHECK(consumer.metrics().stats.errors == 0);
   CHECK(consumer.stop());
 }
 

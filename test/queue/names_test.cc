@@ -79,18 +79,18 @@ TEST_CASE("names: a consumer that was never started says so in last_error") {
   test::Queue queue;
   Consumer one(test::server().url(), queue.name, [](const Message&) { return ack(); });
   const std::string expected = "not started: call start() or run()";
-  CHECK(one.stats().last_error == expected);
-  CHECK_FALSE(one.stats().connected);
-  CHECK(one.stats(queue.name).last_error == expected);
+  CHECK(one.metrics().stats.last_error == expected);
+  CHECK_FALSE(one.metrics().stats.connected);
+  CHECK(test::stats_of(one, queue.name).last_error == expected);
   Consumer several(test::server().url(), {{queue.name, [](const Message&) { return ack(); }},
                                           {queue.name + "2", [](const Message&) { return ack(); }}});
-  CHECK(several.stats().last_error == expected);
-  CHECK(several.stats(queue.name + "2").last_error == expected);
+  CHECK(several.metrics().stats.last_error == expected);
+  CHECK(test::stats_of(several, queue.name + "2").last_error == expected);
   for (Consumer* const consumer : {&one, &several}) {
     consumer->start();
-    CHECK(consumer->stats().last_error.empty());
+    CHECK(consumer->metrics().stats.last_error.empty());
     CHECK(consumer->stop());
-    CHECK(consumer->stats().last_error.empty());
+    CHECK(consumer->metrics().stats.last_error.empty());
   }
 }
 

@@ -212,11 +212,11 @@ TEST_CASE("risks: a consumer warns once about full memory, even when the figures
   const auto consumer = queue.consumer([](const Message&) { return nack(std::chrono::hours(1)); }, logging(lines));
   consumer->start();
   for (const int percent : {110, 120, 130}) {
-    const auto connects = consumer->stats().connects;
+    const auto connects = consumer->metrics().stats.connects;
     set_used_percent(client, percent);
     if (percent == 130) set_config(client, "appendfsync", "no");
     REQUIRE(test::cut_connections("delayqueue", client) > 0);
-    REQUIRE(eventually([&] { return consumer->stats().connects > connects; }, kPatience));
+    REQUIRE(eventually([&] { return consumer->metrics().stats.connects > connects; }, kPatience));
   }
   REQUIRE(eventually([&] { return lines.count(Severity::warning, "appendfsync no") == 1; }, kPatience));  // logged last
   CHECK(lines.count(Severity::warning, "refuses sends (OOM)") == 1);
@@ -277,12 +277,12 @@ TEST_CASE("risks: after a reconnect only new risks are logged") {
   const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
   consumer->start();
   const auto reconnect = [&] {
-    const auto connects = consumer->stats().connects;
+    const auto connects = consumer->metrics().stats.connects;
     REQUIRE(test::cut_connections("delayqueue", client) > 0);
-    REQUIRE(eventually([&] { return consumer->stats().connects > connects; }, kPatience));
+    REQUIRE(eventually([&] { return consumer->metrics().stats.connects > connects; }, kPatience));
     queue.send("x");
-    const auto acked = consumer->stats().acked;
-    CHECK(eventually([&] { return consumer->stats().acked > acked || queue.empty(client); }, kPatience));
+    const auto acked = consumer->metrics().stats.acked;
+    CHECK(eventually([&] { return consumer->metrics().stats.acked > acked || queue.empty(client); }, kPatience));
   };
   reconnect();
   CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
@@ -321,8 +321,8 @@ TEST_CASE("risks: a server that hides its settings is usable, and is reported as
     CHECK(lines.count(Severity::warning, "") == (info ? 1 : 0));
     CHECK(lines.count(Severity::debug, "cannot examine all risks") == (info ? 2 : 5));
     queue.send("x");
-    CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
-    CHECK(consumer->stats().errors == 0);
+    CHECK(eventually([&] { return consumer->metrics().stats.acked == 1; }, kPatience));
+    CHECK(consumer->metrics().stats.errors == 0);
   }
 }
 

@@ -55,7 +55,7 @@ class QueueLoad {
     for (const std::string& queue : queues_) subscriptions.push_back({queue, Handler(test::ack_all)});
     Consumer consumer(cluster_.url(), std::move(subscriptions), with(&ConsumerOptions::concurrency, 8));
     consumer.start();
-    CHECK(test::eventually([&] { return consumer.stats().acked == messages; }, test::kPatience));
+    CHECK(test::eventually([&] { return consumer.metrics().stats.acked == messages; }, test::kPatience));
     CHECK(consumer.stop(test::kPatience));
   }
 

@@ -15,18 +15,21 @@ fail() {
 }
 
 echo '#include <delayqueue/good.h>' >"$headers/delayqueue.h"
-seq 150 >"$headers/good.h"
+seq 500 >"$headers/good.h"
 printf '%0120d\n' 0 >>"$headers/delayqueue.h"
 sh "$check" "$folder" >"$folder/out" || fail 'good headers are refused'
 [ ! -s "$folder/out" ] || fail 'it reports good headers'
 
-seq 151 >"$headers/detail/long.h"
 printf '\n%0121d\n' 0 >"$headers/asio.h"
 : >"$headers/forgotten.h"
+for number in $(seq 16); do
+  echo "#include <delayqueue/more$number.h>" >>"$headers/delayqueue.h"
+  : >"$headers/more$number.h"
+done
 ! sh "$check" "$folder" >"$folder/out" || fail 'bad headers are accepted'
 cat >"$folder/expected" <<'END'
 ./asio.h:2: more than 120 columns
-./detail/long.h: more than 150 lines
 ./forgotten.h: missing in delayqueue.h
+20 headers, more than 18
 END
 sort "$folder/out" | diff - "$folder/expected" || fail 'it reports something else'

@@ -89,7 +89,7 @@ Texts all_classes(const std::string& url) {
       client, "q", [](const Message&) { return ack(); }, options);
   texts.start = thrown([&] { consumer.start(); });
   static_cast<void>(consumer.stop(100ms));
-  check_text(consumer.stats().last_error);
+  check_text(consumer.metrics().stats.last_error);
   return texts;
 }
 

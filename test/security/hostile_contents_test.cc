@@ -62,7 +62,7 @@ TEST_CASE(
                       options);
     consumer.start();
     CHECK(ledger.settles(2));
-    CHECK(eventually([&] { return consumer.stats().acked == 2; }, kPatience));
+    CHECK(eventually([&] { return consumer.metrics().stats.acked == 2; }, kPatience));
     CHECK(consumer.stop());
     const Counts counts = victim.inspector.counts();
     CHECK(counts.ready + counts.retry + counts.unack + counts.dead == 0);
@@ -174,7 +174,7 @@ TEST_CASE(
            redis().cmd({"EXISTS", victim.keys.count}) == 0;
   };
   CHECK(eventually(gone, kPatience));
-  CHECK(consumer.stats().foreign > 0);
+  CHECK(consumer.metrics().stats.foreign > 0);
   CHECK(victim.inspector.counts().totals.foreign > foreign.size());
   CHECK(consumer.stop());
   CHECK((seen == std::set<std::string>{id}));

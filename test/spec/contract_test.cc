@@ -31,9 +31,10 @@ struct Late {
   // Lets the handler return, and waits until its verdict is counted as acked or stale.
   ConsumerStats end() {
     gate.open();
-    REQUIRE(eventually([&] { return consumer->stats().acked + consumer->stats().stale == 1; }, kPatience));
+    REQUIRE(
+        eventually([&] { return consumer->metrics().stats.acked + consumer->metrics().stats.stale == 1; }, kPatience));
     queue.admin.resume();
-    return consumer->stats();
+    return consumer->metrics().stats;
   }
 
   Queue queue;
@@ -70,7 +71,7 @@ TEST_CASE("late ack: is stale after the message was rescheduled, redriven, or ca
     Late late(0);
     REQUIRE(late.queue.admin.redrive({late.id}).front() == Outcome::done);
     late.gate.open();
-    CHECK(eventually([&] { return late.consumer->stats().stale == 1; }, kPatience));
+    CHECK(eventually([&] { return late.consumer->metrics().stats.stale == 1; }, kPatience));
     CHECK(late.queue.state(late.id) == State::ready);
   }
   {

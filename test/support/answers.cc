@@ -127,7 +127,7 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   }),
                                 options);
   consumer.start();
-  REQUIRE(eventually([&] { return ledger.running() == 2 && consumer.stats().connected; }, kPatience));
+  REQUIRE(eventually([&] { return ledger.running() == 2 && consumer.metrics().stats.connected; }, kPatience));
 
   fault.provoke(world);
   SendOptions again;
@@ -140,11 +140,11 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   }
   gate.open();
   REQUIRE(ledger.settles(2));
-  const auto reported = [&] { return !lines.find(fault.says).empty() && consumer.stats().errors >= 3; };
+  const auto reported = [&] { return !lines.find(fault.says).empty() && consumer.metrics().stats.errors >= 3; };
   CHECK(eventually(reported, kPatience));
   const std::string line = lines.find(fault.says);
   CHECK(has(line, fault.advice));
-  const delayqueue::ConsumerStats during = consumer.stats();
+  const delayqueue::ConsumerStats during = consumer.metrics().stats;
   CHECK(has(during.last_error, fault.says));
   CHECK(!during.connected);
   CHECK(ledger.size() == 2);
@@ -152,7 +152,7 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
 
   fault.undo(world);
   const auto gone = std::chrono::steady_clock::now();
-  CHECK(eventually([&] { return consumer.stats().acked >= (fault.ran ? 4 : 6); }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.acked >= (fault.ran ? 4 : 6); }, kPatience));
   CHECK(ledger.settles(6));
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - gone);
   MESSAGE(fault.name << ": went on " << took.count() << " ms after it was over");
@@ -166,7 +166,7 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   CHECK(totals.sent == 7);
   CHECK(totals.retried == 0);
   CHECK(totals.dead_lettered == 0);
-  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  CHECK(eventually([&] { return consumer.metrics().stats.connected; }, kPatience));
   CHECK(!lines.find("Redis answers again", Severity::info).empty());
   CHECK(lines.count() < 10);
   CHECK(consumer.stop(kPatience));

@@ -226,6 +226,13 @@ bool Queue::empty(Redis& on) const {
   return all.empty();
 }
 
+delayqueue::ConsumerStats stats_of(const delayqueue::Consumer& consumer, const std::string& queue) {
+  for (const delayqueue::ConsumerQueueMetrics& one : consumer.metrics().queues) {
+    if (one.queue == queue) return one.stats;
+  }
+  throw std::logic_error("the consumer has no queue " + queue);
+}
+
 delayqueue::Client client_named(const std::string& name) {
   return {server().url(), with(&delayqueue::ClientOptions::client_name, name)};
 }

@@ -119,6 +119,9 @@ struct Queue {
   bool empty(Redis& on = redis()) const;
 };
 
+// The counters of one of its queues.
+delayqueue::ConsumerStats stats_of(const delayqueue::Consumer& consumer, const std::string& queue);
+
 // A Client whose connections to server() have this name.
 delayqueue::Client client_named(const std::string& name);
 

@@ -1,7 +1,7 @@
 // A backup file of messages, as lines that `import` reads. When write() returns, the messages are on the disk.
 #pragma once
 
-#include <delayqueue/types.h>
+#include <delayqueue/inspector.h>
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // Parses and writes ids and messages as lines of JSON.
 #pragma once
 
+#include <delayqueue/inspector.h>
 #include <delayqueue/producer.h>
-#include <delayqueue/types.h>
 
 #include <string>
 #include <string_view>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <delayqueue/inspector.h>
-#include <delayqueue/queue_admin_options.h>
+#include <delayqueue/queue_admin.h>
 
 #include <cstdint>
 #include <optional>

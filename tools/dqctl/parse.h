@@ -1,7 +1,7 @@
 // Parses the values of arguments. Every error is a Usage that names the argument, its value, and an example.
 #pragma once
 
-#include <delayqueue/types.h>
+#include <delayqueue/message.h>
 
 #include <chrono>
 #include <cstdint>

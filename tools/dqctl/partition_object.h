@@ -1,7 +1,7 @@
 // The JSON of one partition of a queue.
 #pragma once
 
-#include <delayqueue/partitions.h>
+#include <delayqueue/inspector.h>
 
 #include "output/json.h"
 

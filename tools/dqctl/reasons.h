@@ -1,7 +1,7 @@
 // Counts dead letters by reason, in bounded memory.
 #pragma once
 
-#include <delayqueue/types.h>
+#include <delayqueue/inspector.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Reads what operators have recorded of their changes: see audit.h.
 #pragma once
 
-#include <delayqueue/actions.h>
+#include <delayqueue/inspector.h>
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // The statistics of a queue, with their names in JSON.
 #pragma once
 
-#include <delayqueue/counts.h>
+#include <delayqueue/inspector.h>
 
 #include <array>
 #include <chrono>

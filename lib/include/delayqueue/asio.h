@@ -9,9 +9,7 @@
 #include <delayqueue/error.h>
 #include <delayqueue/handler.h>
 #include <delayqueue/message.h>
-#include <delayqueue/send_options.h>
 #include <delayqueue/sender.h>
-#include <delayqueue/types.h>
 
 #include <exception>
 #include <memory>

@@ -4,7 +4,6 @@
 #include <delayqueue/detail/batcher.h>
 #include <delayqueue/handler.h>
 #include <delayqueue/message.h>
-#include <delayqueue/types.h>
 
 #include <chrono>
 #include <cstddef>

@@ -13,17 +13,110 @@
 #pragma once
 
 #include <delayqueue/detail/braces.h>
-#include <delayqueue/export.h>
-#include <delayqueue/types.h>
+#include <delayqueue/message.h>
+#include <delayqueue/version.h>
 
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace delayqueue {
+
+// The name of a queue: 1 to 255 bytes of valid UTF-8 without control characters, which do not end in
+// #<number>.<number>. In a Cluster, and with HashTag::on, an object with this name refuses braces in it, too. Made from
+// a string, a string view or a literal; two texts in braces do not compile, because they would be one std::string of
+// two pointers. A value: copies are independent.
+class DELAYQUEUE_EXPORT QueueName {
+ public:
+  // Throws std::invalid_argument for another name, and for a null pointer.
+  template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, std::string_view>>>
+  QueueName(const Text& name) : name_(checked(name)) {}  // NOLINT(google-explicit-constructor)
+  QueueName(std::nullptr_t) = delete;
+
+  // A queue that another program, or a version before this check, has made: its name is not checked. An Inspector and a
+  // QueueAdmin read, empty and forget it. A Producer and a Consumer refuse a name that is not as above.
+  static QueueName of_existing(std::string name) { return {Unchecked(), std::move(name)}; }
+
+  const std::string& str() const { return name_; }
+
+  friend bool operator==(const QueueName& a, const QueueName& b) { return a.name_ == b.name_; }
+  friend bool operator!=(const QueueName& a, const QueueName& b) { return !(a == b); }
+
+ private:
+  struct Unchecked {};
+  QueueName(Unchecked, std::string name) : name_(std::move(name)) {}
+  static std::string checked(const char* name);
+  static std::string checked(std::string_view name);
+
+  std::string name_;
+};
+
+// The names of one queue or of several: "orders", {"orders", "mails"}, or a vector of strings. A value: copies are
+// independent.
+class QueueNames {
+ public:
+  template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, QueueName>>>
+  QueueNames(const Text& name) : names_{QueueName(name)} {}  // NOLINT(google-explicit-constructor)
+  QueueNames(std::initializer_list<QueueName> names) : names_(names) {}
+  QueueNames(std::vector<QueueName> names) : names_(std::move(names)) {}  // NOLINT(google-explicit-constructor)
+
+  // No parameter of the type itself, which braces could make of two pointers.
+  template <class Strings, std::enable_if_t<std::is_same_v<Strings, std::vector<std::string>>, int> = 0>
+  QueueNames(const Strings& names) : names_(names.begin(), names.end()) {}  // NOLINT(google-explicit-constructor)
+
+  std::vector<QueueName>::const_iterator begin() const { return names_.begin(); }
+  std::vector<QueueName>::const_iterator end() const { return names_.end(); }
+  std::size_t size() const { return names_.size(); }
+
+ private:
+  std::vector<QueueName> names_;
+};
+
+// Where a write must be stored before a call returns. Redis replies when the master has the write in memory.
+//
+// By default the call returns after this reply. With appendonly yes and appendfsync everysec a power cut can lose the
+// last second or two of writes, and so can a kill -9 of the server while its disk is busy. A failover can lose writes
+// that no replica had received.
+//
+// If the write is not confirmed within the timeout, a call of a Producer throws ConnectionError: the message is stored,
+// but not as durably as required. Send it again with its id: while it is in the queue, this creates no second message,
+// and waits again.
+class DELAYQUEUE_EXPORT Durability {
+ public:
+  enum class Kind { none, replicas, disk };
+
+  Durability() = default;
+
+  // `count` replicas (1 to 1,000) have the write in memory, too (WAIT). It survives the loss of the master if one of
+  // them is promoted. The timeout is at least 1 ms.
+  static Durability replicas(int count, milliseconds timeout = milliseconds(1000));
+
+  // The master has the write on its disk (WAITAOF). Needs Redis 7.2 or later, or Valkey, with appendonly yes. With
+  // appendfsync everysec a call takes up to a second. If the server cannot confirm this, the call throws ReplyError
+  // before anything is written.
+  static Durability disk(milliseconds timeout = milliseconds(2000));
+
+  Kind kind() const { return kind_; }
+  int replica_count() const { return replica_count_; }
+  milliseconds timeout() const { return timeout_; }
+
+ private:
+  Durability(Kind kind, int replica_count, milliseconds timeout)
+      : kind_(kind), replica_count_(replica_count), timeout_(timeout) {}
+
+  Kind kind_ = Kind::none;
+  int replica_count_ = 0;
+  milliseconds timeout_{0};
+};
+DELAYQUEUE_EXPORT const char* to_string(Durability::Kind kind);  // "none", "replicas", "disk"
 
 // TLS, for rediss, rediss+sentinel and rediss+cluster URLs. With another URL a member that is set throws
 // std::invalid_argument. The certificate of the server must be valid for the host in the URL.
@@ -117,7 +210,7 @@ class DELAYQUEUE_EXPORT Client {
   //   redis+sentinel://[user:password@]host[:port],host.../master[/db]
   //   redis+cluster://[user:password@]host[:port],host...
   //   unix:///path/to/socket[?db=n]
-  //   embedded: or embedded:/folder, see private_server.h
+  //   embedded: or embedded:/folder, see server.h
   //
   // Does not connect. Throws std::invalid_argument that names the wrong part of the URL or the option, also for a null
   // pointer, as of getenv(). Throws SetupError if the folder is relative and the working directory was removed.

@@ -2,27 +2,153 @@
 #pragma once
 
 #include <delayqueue/client.h>
-#include <delayqueue/consumer_options.h>
 #include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
-#include <delayqueue/export.h>
 #include <delayqueue/handler.h>
+#include <delayqueue/log.h>
 #include <delayqueue/message.h>
-#include <delayqueue/queue_name.h>
-#include <delayqueue/stats.h>
-#include <delayqueue/stop_signals.h>
-#include <delayqueue/subscription.h>
+#include <delayqueue/version.h>
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace delayqueue {
+
+// The wait as a function of the number of the delivery that failed, which is 1 for the first delivery. The consumer
+// calls it in its own thread, which also renews the leases, so it must return soon. A wait below 0 counts as 0, and one
+// above a hundred years as a hundred years: see nack().
+class DELAYQUEUE_EXPORT Backoff {
+ public:
+  // The same wait after every delivery: 0 to a hundred years. Throws std::invalid_argument.
+  static Backoff fixed(milliseconds wait);
+
+  // The waits `first`, 2 x `first`, 4 x `first` ..., at most `most`. Each is shortened at random, by at most the share
+  // `jitter` (0.2: by up to 20%). `first` is at least 1 ms, `most` at least `first`, `jitter` 0 to 1. Throws
+  // std::invalid_argument.
+  static Backoff exponential(milliseconds first, milliseconds most, double jitter = 0.2);
+
+  // Any function of that number. If it throws, the wait is 1 s and the logger gets a warning.
+  template <class Function, class = std::enable_if_t<std::is_invocable_r_v<milliseconds, Function&, int> &&
+                                                     !std::is_same_v<std::decay_t<Function>, Backoff>>>
+  Backoff(Function wait) : wait_(std::move(wait)) {}  // NOLINT(google-explicit-constructor)
+
+  milliseconds operator()(int attempt) const { return wait_(attempt); }
+
+ private:
+  std::function<milliseconds(int attempt)> wait_;
+};
+
+// To be changed only after a measurement: see docs/operations.md.
+struct ConsumerTuning {
+  // Threads that run handlers, if a queue has a handler of a Delivery: up to 10,000. 0: the number of cores; or the
+  // most handlers that return a Verdict at the same time, if that is larger; but at most `concurrency`. Without a
+  // handler of a Delivery it must be 0: there are `concurrency` threads.
+  std::size_t threads = 0;
+
+  // Most messages held in addition to those whose handlers run: up to a million. If the queues are on several masters
+  // of a Cluster, the bound is this number times theirs. The consumer takes only as many messages as will start within
+  // 10 ms, or up to 100 ms behind a slow link; with slow handlers it holds none. Raise it for fast handlers behind a
+  // link of several milliseconds.
+  std::size_t prefetch = 1000;
+
+  // Upper bound for noticing a message whose sender wakes no consumer (the Go library). At least 1 ms. With more than
+  // 10 queues it may take up to 10 times as long: see the constructor of Consumer.
+  milliseconds poll_interval{1000};
+
+  // For this long after a connect, the consumer does not take over messages of other consumers whose lease has ended:
+  // those may be reconnecting, too. Keep it above 1 s, the longest reconnect pause. At least 0. It does not delay the
+  // end of a backoff.
+  milliseconds reconnect_grace{2000};
+
+  // Write what the consumer does into the registry of each queue, every 10 s or every poll_interval, whichever is
+  // longer: see Inspector::workers().
+  bool register_consumer = true;
+};
+
+struct ConsumerOptions {
+  // Most handlers at the same time, each in its own thread: 1 to 10,000. With a handler of a Delivery: most deliveries
+  // that are not settled, 1 to a million. Default: the number of processor cores.
+  std::size_t concurrency = hardware_concurrency();
+
+  // Time until messages of a dead process are delivered again; a living one renews the lease. At least 10 ms.
+  milliseconds lease{30'000};
+
+  // The wait after an exception of a handler, and after a nack without a wait.
+  Backoff backoff = Backoff::exponential(std::chrono::seconds(1), std::chrono::minutes(10));
+
+  // A handler that runs longer, or a Delivery that is not settled within this time, loses its lease. At least 1 ms.
+  milliseconds processing_timeout{30 * 60'000};
+
+  milliseconds dead_retention{7 * 24 * 3'600'000LL};  // how long dead letters are kept; 0: not at all
+  std::uint64_t dead_limit = 0;                       // most dead letters kept, the oldest go first; 0: no limit
+
+  // Of verdicts; its timeout is at most a third of the lease. A verdict that is not confirmed in time is logged and
+  // counted, but not repeated: at worst the message is delivered again.
+  Durability durability{};
+
+  Logger logger{};
+  Middleware middleware{};  // called around each handler of all queues: see handler.h
+  EventCallback on_event{};
+  bool strict_priority = false;  // with several queues: the weights are priorities, see SubscriptionOptions
+
+  // Its name in Inspector::workers(), such as that of the service; the first 100 bytes are stored.
+  std::string name{};
+  ConsumerTuning tuning{};
+
+  DELAYQUEUE_EXPORT static std::size_t hardware_concurrency();  // at least 1
+};
+
+// The options of one queue. A member that is unset has the value in ConsumerOptions.
+struct SubscriptionOptions {
+  // The share of the queue while several queues have messages: 1 to 1,000. Of two queues with the weights 6 and 3 the
+  // first gets two of three deliveries. A queue gets all workers while no other queue has messages. With
+  // ConsumerOptions::strict_priority a queue is served only while no queue of a higher weight has messages for a
+  // worker.
+  unsigned weight = 1;
+  std::optional<std::size_t> concurrency{};  // at most that of the consumer
+  std::optional<milliseconds> lease{};
+  std::optional<Backoff> backoff{};
+  std::optional<milliseconds> processing_timeout{};
+  std::optional<milliseconds> dead_retention{};
+  std::optional<std::uint64_t> dead_limit{};
+};
+
+struct Subscription {
+  QueueName queue;
+  Handler handler;
+  SubscriptionOptions options{};
+};
+
+// Signals that stop a consumer. Consumer::run() catches them from its beginning until it returns, in whichever thread
+// they arrive, and gives them their former actions then. The first one stops the consumer. The second one has its
+// default action: as a rule, the process ends. A signal that no thread of the process accepts is unblocked in the
+// thread of run(). A value: copies are independent.
+class DELAYQUEUE_EXPORT StopSignals {
+ public:
+  StopSignals();  // SIGINT and SIGTERM
+  explicit StopSignals(std::initializer_list<int> signals) : signals_(signals) {}
+
+  // For the stop() after a signal. Default: 30 s.
+  StopSignals& timeout(milliseconds timeout) {
+    timeout_ = timeout;
+    return *this;
+  }
+
+ private:
+  friend class Consumer;
+
+  std::vector<int> signals_;
+  milliseconds timeout_ = std::chrono::seconds(30);
+};
 
 struct ConsumerMetrics;
 
@@ -120,15 +246,8 @@ class DELAYQUEUE_EXPORT Consumer {
   // changed.
   void request_stop(std::function<void(bool clean)> stopped = {}, milliseconds timeout = std::chrono::seconds(30));
 
-  // With several queues: the sums, and the last of the errors; `connected` is true if it is for each queue. Any thread
-  // may call stats() and metrics().
-  [[nodiscard]] ConsumerStats stats() const;
-
-  // Of one queue. With several queues, `connects` and the errors of the connection are only in the sums. Throws
-  // std::invalid_argument if this consumer does not have the queue.
-  [[nodiscard]] ConsumerStats stats(const QueueName& queue) const;
-
-  // The counters of all queues with histograms, for a monitoring system: see metrics.h.
+  // The counters and durations of all queues, for health checks and a monitoring system: see metrics.h. Any thread may
+  // call it.
   [[nodiscard]] ConsumerMetrics metrics() const;
 
  private:

@@ -14,7 +14,7 @@
 // No error text contains a password.
 #pragma once
 
-#include <delayqueue/export.h>
+#include <delayqueue/version.h>
 
 #include <stdexcept>
 #include <string>

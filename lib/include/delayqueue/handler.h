@@ -2,8 +2,8 @@
 #pragma once
 
 #include <delayqueue/detail/handler_form.h>
-#include <delayqueue/export.h>
 #include <delayqueue/message.h>
+#include <delayqueue/version.h>
 
 #include <chrono>
 #include <cstddef>

@@ -2,21 +2,14 @@
 // queues that workers of the Go library use.
 #pragma once
 
-#include <delayqueue/actions.h>
 #include <delayqueue/client.h>
-#include <delayqueue/counts.h>
 #include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
-#include <delayqueue/events.h>
-#include <delayqueue/export.h>
-#include <delayqueue/message_page.h>
-#include <delayqueue/message_ref.h>
-#include <delayqueue/partitions.h>
-#include <delayqueue/queue_name.h>
-#include <delayqueue/server_info.h>
-#include <delayqueue/types.h>
-#include <delayqueue/workers.h>
+#include <delayqueue/log.h>
+#include <delayqueue/message.h>
+#include <delayqueue/server.h>
+#include <delayqueue/version.h>
 
 #include <chrono>
 #include <cstddef>
@@ -29,7 +22,164 @@
 
 namespace delayqueue {
 
-struct Pause;
+// Totals since the first message of the queue, or since forget(). Sends and deliveries of Go workers are not counted.
+struct Totals {
+  std::uint64_t sent = 0;  // includes restored messages
+  std::uint64_t delivered = 0, acked = 0, nacked = 0, retried = 0;
+  std::uint64_t dead_lettered = 0;  // became dead letters
+  std::uint64_t expired = 0;        // removed because the payload was missing
+  std::uint64_t cancelled = 0, redriven = 0, purged = 0;
+  std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
+};
+
+// The number of messages in each state, read at one moment; several partitions are read at a moment each. ready and
+// retry are upper bounds: ids of cancelled or rescheduled messages stay in those lists until a consumer removes them.
+struct Counts {
+  std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
+  std::uint64_t garbage = 0;                                            // finished messages that are not deleted yet
+  std::uint64_t due = 0;                                                // of pending: due, but not moved to ready yet
+  std::uint64_t overdue = 0;                                            // of unack: lease or backoff has ended
+  std::optional<std::chrono::system_clock::time_point> oldest_due{};    // the earliest due time in pending
+  std::optional<std::chrono::system_clock::time_point> oldest_lease{};  // the earliest end of a lease or backoff
+  // Since when one of the oldest messages in ready has been due: the oldest one has been due at least as long. Unset:
+  // ready is empty, or this is not known (see docs/metrics.md).
+  std::optional<std::chrono::system_clock::time_point> oldest_ready{};
+  std::chrono::system_clock::time_point now;  // Redis' clock
+  bool paused = false;
+  std::optional<std::chrono::system_clock::time_point> paused_until{};  // unset: not paused, or until resume()
+  bool known = true;  // false: nothing is stored of the queue, and it is not in Inspector::queues(): a wrong name?
+  unsigned partitions = 1;  // how many were counted
+  Totals totals;
+};
+
+// What is stored about one message: see Inspector::find and Inspector::list.
+struct MessageInfo {
+  std::string id{};
+  State state = State::unknown;
+  // pending: when it is due. unack: when its lease or backoff ends. dead: when it became a dead letter. Unset in ready
+  // and retry.
+  std::optional<std::chrono::system_clock::time_point> at{};
+  std::optional<std::chrono::system_clock::time_point> sent{};  // from the id, if it is a UUIDv7
+  bool held = false;                                            // unack only. true: in flight; false: in a backoff
+  int deliveries = 0;                                           // so far; 0 in ready and retry may also mean 1
+  std::optional<int> retries{};         // left; unset: none recorded (cancelled while held, or a dead letter)
+  std::string reason{};                 // why the last delivery failed
+  std::optional<std::uint64_t> size{};  // bytes of the payload; unset: it is missing (expired, evicted, deleted)
+  // From list() its first ListOptions::payload bytes. From find() all of it; from find() of many ids the first
+  // `payload` bytes.
+  std::string payload{};
+  std::optional<milliseconds> ttl{};  // time until the payload expires; unset: never
+  unsigned partition = 0;             // where the message is: see Inspector
+  Headers headers{};
+  bool headers_damaged = false;  // true: the stored headers cannot be read, and `headers` is empty, as for the handler
+  // retry: since when it waits for another delivery: its lease or backoff ended then. Unset in the other states, and if
+  // a Go worker has moved it to retry.
+  std::optional<std::chrono::system_clock::time_point> waits_since{};
+};
+
+// The options of Inspector::list().
+struct ListOptions {
+  std::size_t limit = 20;    // messages of a page: 1 to 1,000
+  std::string cursor{};      // MessagePage::next of the previous page, of the same state and order; empty: the start
+  std::size_t payload = 64;  // most bytes to read of each payload
+  // Of several partitions: the first page has the first messages of all of them, in order, and so have later pages of
+  // pending, unack and dead; those of ready and retry go partition by partition. False: all pages do that.
+  bool merge = true;
+  bool bodies = true;   // false: reads no payload, size, TTL or headers: a page then takes a fraction of the time
+  bool newest = false;  // the other order: the highest time, or the last in the order of delivery, comes first
+};
+
+// A page of messages. pending and unack are in the order of their time, ready and retry in the order of delivery, dead
+// in the order in which they became dead letters. In ready and retry, several partitions take turns.
+//
+// The cursor of pending, unack and dead is a time and an id: messages that arrive or leave between two pages shift
+// nothing, and each message that stays is on one page. The cursor of ready and retry is a position.
+struct DELAYQUEUE_EXPORT MessagePage {
+  std::vector<MessageInfo> messages{};
+  std::string next{};            // the cursor of the next page; empty: this was the last page
+  std::string next_partition{};  // the cursor of the next partition; empty: there is none, or the page has several
+
+  // In ready and retry, the cursor of the next page after `freed` messages of this page have left the state. Use it
+  // instead of `next` if messages of this page were cancelled or purged. For purge_ids(), `freed` is Purged::places.
+  // After a page with messages of several partitions, messages that are still there may be repeated. In other states:
+  // `next`.
+  std::string next_after(std::uint64_t freed) const;
+
+  auto begin() const { return messages.begin(); }
+  auto end() const { return messages.end(); }
+  auto size() const { return messages.size(); }
+  bool empty() const { return messages.empty(); }
+};
+
+// The partitions of a queue are numbered from 0 on.
+struct Layout {
+  unsigned partitions = 1;  // the number of those that messages are sent to
+  unsigned top = 1;         // the most that the queue ever had; consumers serve all of them
+};
+
+// One partition: see Inspector::partitions().
+struct PartitionInfo {
+  unsigned partition = 0;
+  bool sent_to = true;        // false: the number was lowered since; consumers still serve it
+  std::optional<int> slot{};  // in a Cluster
+  std::string server{};       // the address of the server that has it; empty: unknown
+  Counts counts{};            // empty if there is an error
+  std::string error{};        // why it could not be read; empty: no error
+};
+
+// A message whose handler runs, or whose Delivery is not settled; or whose payload is still arriving, because it is
+// large and the link is slow.
+struct RunningMessage {
+  std::string id{};
+  std::chrono::system_clock::time_point since{};  // by Redis' clock, to a few milliseconds
+  // The bytes of the payload that is fetched, 0: not known; its handler has not begun. Unset: its handler runs.
+  std::optional<std::uint64_t> fetching{};
+};
+
+// The entry of a consumer in the registry of a queue. A consumer writes it every 10 s, or every poll_interval if that
+// is longer, and less often with more than ten queues. A consumer that has died is listed until three such times and 30
+// s have passed: by default for a minute. Any program that may write to the queue can write an entry, and names may
+// have any bytes: escape them before you show them.
+struct Worker {
+  std::string consumer{};             // its id: each Consumer object has another one
+  std::string name{};                 // ConsumerOptions::name
+  std::string host{};                 // the name of the machine or container
+  std::uint64_t pid = 0;              // the process there
+  std::string version{};              // of the library
+  std::vector<std::string> queues{};  // of the consumer, at most 20
+  std::uint64_t queue_count = 0;      // of the consumer
+  std::uint64_t busy = 0;         // handlers that run; with a handler of a Delivery: deliveries that are not settled;
+                                  // of all its queues
+  std::uint64_t concurrency = 0;  // the most that `busy` may be, without those that have lost their leases
+  std::uint64_t in_flight = 0;    // messages of this queue that it holds, also those whose handler has not begun
+  std::vector<RunningMessage> longest{};         // of this queue: at most 5, the longest running first
+  std::chrono::system_clock::time_point seen{};  // when it wrote this, by Redis' clock
+  // True: a consumer that lives would have written this again, by default within 22 s. It has died, is frozen, or is
+  // cut off from Redis, and the figures above may no longer hold.
+  bool overdue = false;
+  // True: the entry cannot be read, because another program has written it. Then only `consumer` is set, to at most 100
+  // bytes of its name.
+  bool damaged = false;
+};
+
+// One change by an operator. Every client that may write to the queue's keys can write such an entry: do not trust it
+// as proof, and escape its texts before you show them.
+struct Action {
+  std::optional<std::chrono::system_clock::time_point> at{};  // by Redis' clock; unset: the entry is not valid
+  std::string who{};                                          // such as "anna@host7"; without spaces
+  std::optional<std::uint64_t> messages{};  // how many were changed; unset: the queue was changed, not its messages
+  std::string outcome{};                    // one word, such as "done" or "partly"
+  std::string what{};                       // such as a command line; if the entry is not valid: its bytes
+};
+
+// A pause of a queue: see QueueAdmin::pause.
+struct Pause {
+  std::string reason{};
+  std::optional<std::chrono::system_clock::time_point> until{};  // by Redis' clock; unset: until resume()
+  // Who has set it, and when. Empty and unset: not known, as of pauses of programs that do not store this.
+  std::string who{};
+  std::optional<std::chrono::system_clock::time_point> since{};
+};
 
 // The options of an Inspector or a QueueAdmin.
 struct InspectorOptions {
@@ -44,9 +194,9 @@ struct InspectorOptions {
 // Calls work in bounded steps: with a queue of any length no step occupies Redis for more than 2 ms, except for large
 // payloads.
 //
-// A queue may have several partitions (see partitions.h). A call for the whole queue then reads all of them, with one
-// round trip to each server. It throws if one of them cannot be read; partitions() returns the others. A call by id
-// reads the partition that the id was made for.
+// A queue may have several partitions: see QueueAdmin::set_partitions and docs/operations.md. A call for the whole queue
+// then reads all of them, with one round trip to each server. It throws if one of them cannot be read; partitions()
+// returns the others. A call by id reads the partition that the id was made for.
 class DELAYQUEUE_EXPORT Inspector {
  public:
   Inspector(const Client& client, const QueueName& queue, const InspectorOptions& options = {});
@@ -96,7 +246,7 @@ class DELAYQUEUE_EXPORT Inspector {
   // each state. A consumer older than partitions leaves no trace.
   [[nodiscard]] std::optional<MessageInfo> find_unpartitioned();
 
-  // The registered consumers of the queue, by host and process: see workers.h. At most 10,000. Not registered are
+  // The registered consumers of the queue, by host and process: see Worker. At most 10,000. Not registered are
   // consumers of the Go library, of versions before the registry, and with register_consumer off.
   [[nodiscard]] std::vector<Worker> workers();
 
@@ -116,15 +266,6 @@ class DELAYQUEUE_EXPORT Inspector {
  private:
   class DELAYQUEUE_HIDDEN Impl;
   internal::Owned<Impl> impl_;
-};
-
-// A pause of a queue: see QueueAdmin::pause.
-struct Pause {
-  std::string reason{};
-  std::optional<std::chrono::system_clock::time_point> until{};  // by Redis' clock; unset: until resume()
-  // Who has set it, and when. Empty and unset: not known, as of pauses of programs that do not store this.
-  std::string who{};
-  std::optional<std::chrono::system_clock::time_point> since{};
 };
 
 }  // namespace delayqueue

@@ -1,16 +1,150 @@
-// Message and Verdict: the argument and the result of a handler.
+// Message and Verdict: the argument and the result of a handler. Also how a message is named, and its states.
 #pragma once
 
-#include <delayqueue/export.h>
-#include <delayqueue/headers.h>
+#include <delayqueue/detail/braces.h>
+#include <delayqueue/version.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace delayqueue {
+
+using std::chrono::milliseconds;
+
+// The state of a message. See the picture in the README.
+enum class State {
+  unknown,  // not in the queue: never sent, done, or cancelled
+  pending,  // not due yet
+  ready,    // due; no consumer has it yet
+  unack,    // in flight (leased to a consumer), or in the backoff after a nack
+  retry,    // a delivery failed; due again, and no consumer has it yet
+  dead,     // a dead letter: out of retries, rejected, or made one by an operator; kept with the reason
+};
+
+// The name of the state: "pending", "ready" ...
+DELAYQUEUE_EXPORT const char* to_string(State state);
+
+// The result of a change of one message by its id. Each call says which of them it returns.
+enum class Outcome {
+  done,         // changed as the call says
+  already,      // it was so before
+  held,         // a consumer holds it: unchanged
+  wrong_state,  // it is in a state that the call does not change
+  no_payload,   // its payload is missing, so it cannot be delivered: it was removed
+  unknown,      // no such message
+};
+DELAYQUEUE_EXPORT const char* to_string(Outcome outcome);
+
+// Names with values, in the order in which they were set. Each name occurs once. It has 1 to 127 characters of
+// printable ASCII without spaces and '='; upper and lower case differ. A value is any bytes, or empty.
+//
+// A message has at most kMost headers. Their names and values have at most kMostBytes together, where each name and
+// each value counts one byte more for its length, or two bytes if it has 128 or more. Names that begin with "dq-", in
+// upper or lower case, are reserved: set() refuses them. By convention, "content-type" has the type of the payload.
+//
+// A value type: copies are independent. An object must not be changed while another thread uses it.
+class DELAYQUEUE_EXPORT Headers {
+ public:
+  using value_type = std::pair<std::string, std::string>;  // name and value
+  using const_iterator = std::vector<value_type>::const_iterator;
+
+  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMostBytes = 8 * 1024;
+
+  Headers() = default;
+  // Calls set() for each pair.
+  Headers(std::initializer_list<std::pair<internal::Name, internal::Name>> pairs);
+
+  // Adds a header, or replaces the value of the one with this name, which keeps its place. Throws
+  // std::invalid_argument, which names the header, if the name is not valid or reserved, or if there would be too many
+  // headers or bytes. Then nothing is changed.
+  void set(internal::Name name, internal::Name value);
+
+  // Returns false if there was none with this name.
+  bool erase(std::string_view name);
+
+  // The value, valid until the headers change; null: there is no header with this name.
+  const std::string* find(std::string_view name) const;
+
+  const_iterator begin() const { return pairs_.begin(); }
+  const_iterator end() const { return pairs_.end(); }
+  std::size_t size() const { return pairs_.size(); }
+  bool empty() const { return pairs_.empty(); }
+
+  // Equal: the same pairs in the same order.
+  friend bool operator==(const Headers& a, const Headers& b) { return a.pairs_ == b.pairs_; }
+  friend bool operator!=(const Headers& a, const Headers& b) { return a.pairs_ != b.pairs_; }
+
+ private:
+  friend struct StoredHeaders;  // internal
+  void add(std::string name, std::string value);
+
+  std::vector<value_type> pairs_{};
+};
+
+// Which message: its id, from any string. A value, so that {"a", "b"} cannot be read as one std::string or
+// std::string_view of two pointers. The call that it is passed to throws std::invalid_argument if the id is no UUID.
+class MessageRef {
+ public:
+  template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, std::string_view>>>
+  MessageRef(const Text& id) {  // NOLINT(google-explicit-constructor)
+    if constexpr (std::is_pointer_v<Text>) {
+      if (id == nullptr) throw std::invalid_argument("id: null; expected a UUID");
+    }
+    id_ = std::string_view(id);
+  }
+  MessageRef(std::nullptr_t) = delete;
+
+  const std::string& id() const { return id_; }
+
+ private:
+  std::string id_;
+};
+
+// One message or several: an id, ids in braces, or a vector of ids.
+class MessageRefs {
+ public:
+  template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, MessageRef>>>
+  MessageRefs(const Text& message) : messages_{MessageRef(message)} {}  // NOLINT(google-explicit-constructor)
+  MessageRefs(std::initializer_list<MessageRef> messages) : messages_(messages) {}
+  MessageRefs(const std::vector<std::string>& ids)  // NOLINT(google-explicit-constructor)
+      : messages_(ids.begin(), ids.end()) {}
+  MessageRefs(std::nullptr_t) = delete;
+
+  auto begin() const { return messages_.begin(); }
+  auto end() const { return messages_.end(); }
+  auto size() const { return messages_.size(); }
+
+ private:
+  std::vector<MessageRef> messages_;
+};
+
+// A new id: a UUID of version 7, of the current time. Any thread may call it. Throws SetupError if the system provides
+// no random bytes. In a queue with partitions messages with such ids are in partition 0: see SendOptions::id.
+[[nodiscard]] DELAYQUEUE_EXPORT std::string new_id();
+
+// The namespace of id_from_name(), unless the caller has one.
+inline constexpr char kIdNamespace[] = "5d0c3c1b-4a8e-5f0f-9d3a-0f5b7f2f6c11";
+
+// The id of a name, such as "order 42 is not paid": a UUID of version 5, the same for each call with this name and this
+// namespace, a UUID. So a program that has lost an id can make it again. Throws std::invalid_argument if the namespace
+// is no UUID. The partition is that of new_id().
+[[nodiscard]] DELAYQUEUE_EXPORT std::string id_from_name(std::string_view name,
+                                                         std::string_view name_space = kIdNamespace);
+
+// {"a", "b"} would be one std::string_view of two pointers.
+template <std::size_t kLength, class = internal::IfSeveral<kLength>>
+std::string id_from_name(const char* const (&names)[kLength], std::string_view = {}) = delete;
 
 class Lease;             // the consumer's lease on a message; internal
 struct MessageContents;  // internal

@@ -2,12 +2,9 @@
 // docs/metrics.md lists all names.
 #pragma once
 
-#include <delayqueue/consumer.h>
-#include <delayqueue/counts.h>
-#include <delayqueue/export.h>
+#include <delayqueue/inspector.h>
 #include <delayqueue/message.h>
-#include <delayqueue/producer.h>
-#include <delayqueue/stats.h>
+#include <delayqueue/version.h>
 
 #include <array>
 #include <chrono>
@@ -18,6 +15,27 @@
 #include <vector>
 
 namespace delayqueue {
+
+// Since the consumer was constructed.
+struct ConsumerStats {
+  std::uint64_t delivered = 0;      // passed to the worker threads; includes messages that stop() returned to the queue
+  std::uint64_t acked = 0;          // settled as done
+  std::uint64_t nacked = 0;         // settled as not done: nacks, exceptions and rejects
+  std::uint64_t dead_lettered = 0;  // became dead letters: rejected, or out of retries after a nack or an ended lease
+  std::uint64_t snoozed = 0;        // settled as snoozed
+  std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
+  std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
+  std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
+  std::uint64_t unconfirmed = 0;  // settled, but not in time as durably as ConsumerOptions::durability requires
+  std::uint64_t connects = 0;     // connections made
+  std::uint64_t errors = 0;       // connections lost or refused, and error replies
+  std::uint64_t running = 0;      // handlers that run now; with a handler of a Delivery: until settled and returned
+  std::uint64_t prefetched = 0;   // messages that the consumer holds now, and whose handler has not begun
+  bool connected = false;         // started, and Redis answered the last request without an error
+  // The text of the last error counted in `errors`, with advice; it stays after recovery. Before start() it says that
+  // the consumer is not started.
+  std::string last_error{};
+};
 
 // Durations, counted in buckets. The buckets are those of the library's version: read `bounds`.
 struct Histogram {
@@ -36,7 +54,8 @@ struct Histogram {
 // One queue of a Consumer, since the consumer was constructed.
 struct ConsumerQueueMetrics {
   std::string queue{};
-  ConsumerStats stats{};  // as of Consumer::stats(queue)
+  // With several queues `connects` and the errors of the connection are only in the sums.
+  ConsumerStats stats{};
   // From the time at which a message was due until its handler began. At most one message of each take is measured: one
   // of which Redis has stored since when it has been due. While messages wait in ready this is a lower bound: see
   // docs/metrics.md. By Redis' clock up to the take, and at most a round trip too long.
@@ -53,17 +72,21 @@ struct ConsumerQueueMetrics {
 };
 
 struct ConsumerMetrics {
-  ConsumerStats stats{};  // as of Consumer::stats(): with several queues the sums
-  std::vector<ConsumerQueueMetrics> queues{};
+  // With several queues: the sums, and the last of the errors; `connected` is true if it is for each queue.
+  ConsumerStats stats{};
+  std::vector<ConsumerQueueMetrics> queues{};  // in the order in which the consumer was given them
 };
 
 // A Producer, since it was constructed.
 struct ProducerMetrics {
   std::string queue{};
-  ProducerStats stats{};
   std::uint64_t sent = 0;    // messages of calls that succeeded; includes those that existed already
   std::uint64_t failed = 0;  // messages of calls that threw an Error; some of them may be stored
-  Histogram send_time{};     // of calls of send() and send_batch(), and of the batches of send_async(); failed ones too
+  // Messages of a queue with partitions that were sent to another partition than the first choice, with a new id,
+  // because its master was away or did not answer, its slot was moving, or the user lacks a right there. Nothing of
+  // them had been stored before.
+  std::uint64_t moved = 0;
+  Histogram send_time{};  // of calls of send() and send_batch(), and of the batches of send_async(); failed ones too
 };
 
 // One queue in Redis, as a call of Inspector::counts() has read it.

@@ -1,26 +1,70 @@
-// Sender: sends messages to one queue, and cancels and reschedules them.
+// Sender: sends messages to one queue, and cancels and reschedules them. Also the options and results of a send.
 #pragma once
 
 #include <delayqueue/detail/braces.h>
 #include <delayqueue/detail/payloads.h>
 #include <delayqueue/error.h>
-#include <delayqueue/export.h>
-#include <delayqueue/message_ref.h>
-#include <delayqueue/send_options.h>
-#include <delayqueue/types.h>
+#include <delayqueue/message.h>
+#include <delayqueue/version.h>
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <future>
 #include <initializer_list>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace delayqueue {
+
+// The options of one message. Set `delay` or `at`, not both. Durations are at most a hundred years.
+struct SendOptions {
+  milliseconds delay{0};  // until the message is due, by Redis' clock; at least 0
+  // When the message is due: from 1970 to the end of 2199, rounded up to the ms.
+  std::optional<std::chrono::system_clock::time_point> at{};
+  std::optional<int> retries{};       // deliveries after the first; see ProducerOptions::retries, the default
+  std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
+  // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See SendResult. In a queue with partitions
+  // messages with ids of version 4 are in partition 0: they have the throughput of one master. See docs/protocol.md.
+  std::string id{};
+  Headers headers{};  // names must not begin with "dq-" or "DQ-"; workers of the Go library ignore headers
+};
+
+// The new due time: `delay` or `at`, as in SendOptions. With neither the message is due at once.
+struct RescheduleOptions {
+  milliseconds delay{0};
+  std::optional<std::chrono::system_clock::time_point> at{};
+};
+
+// One message with its own options: of a batch, or for ProducerOptions::before_send.
+struct OutgoingMessage {
+  std::string payload{};
+  SendOptions options{};
+};
+
+// What a send, or QueueAdmin::restore(), has done.
+enum class SendResult {
+  created,  // the message is stored
+  existed,  // nothing was stored: a message with this id exists
+  // Nothing was stored: the message with this id was cancelled while a consumer holds it. Send again after that
+  // delivery has ended, or with another id.
+  cancelled,
+  replaced,  // only with RestoreOptions::replace: the message existed, and is the given one now
+  held,      // only with RestoreOptions::replace: it was not replaced, because a consumer holds it
+};
+DELAYQUEUE_EXPORT const char* to_string(SendResult result);
+
+// The result of one send.
+struct Sent {
+  std::string id{};
+  SendResult result = SendResult::existed;
+  bool created() const { return result == SendResult::created; }
+};
 
 // The result of Sender::send_async(): a Sent, or the exception that send() would have thrown. A value: copies are
 // independent.

@@ -1,8 +1,8 @@
 // For tests of programs that use this library: no Redis is needed.
 #pragma once
 
-#include <delayqueue/export.h>
 #include <delayqueue/message.h>
+#include <delayqueue/version.h>
 
 #include <string>
 

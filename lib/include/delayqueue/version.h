@@ -1,7 +1,18 @@
-// The version of this library. CMakeLists.txt reads it from here.
+// The version of this library, and the marks of what the shared library exports. CMakeLists.txt reads the version here.
 #pragma once
 
-#include <delayqueue/export.h>
+#if __cplusplus < 201703L
+#error "delayqueue needs C++17: compile with -std=c++17 or later"
+#include <delayqueue/needs_cpp17>  // no such file: the compilation ends here, before pages of other errors
+#endif
+
+#if defined(__GNUC__)
+#define DELAYQUEUE_EXPORT __attribute__((visibility("default")))
+#define DELAYQUEUE_HIDDEN __attribute__((visibility("hidden")))
+#else
+#define DELAYQUEUE_EXPORT
+#define DELAYQUEUE_HIDDEN
+#endif
 
 #define DELAYQUEUE_VERSION_MAJOR 0
 #define DELAYQUEUE_VERSION_MINOR 1

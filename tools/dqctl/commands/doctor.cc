@@ -1,6 +1,6 @@
 // dqctl doctor
-#include <delayqueue/integrity.h>
-#include <delayqueue/server_info.h>
+#include <delayqueue/queue_admin.h>
+#include <delayqueue/server.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 // dqctl partitions
-#include <delayqueue/partitions.h>
-#include <delayqueue/server_info.h>
+#include <delayqueue/inspector.h>
+#include <delayqueue/server.h>
 
 #include <algorithm>
 #include <memory>

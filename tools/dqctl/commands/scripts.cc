@@ -1,5 +1,5 @@
 // dqctl scripts
-#include <delayqueue/server_info.h>
+#include <delayqueue/server.h>
 
 #include <algorithm>
 #include <memory>

@@ -1,4 +1,5 @@
 // dqctl work
+#include <delayqueue/metrics.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -158,7 +159,7 @@ Stopped stop(Consumer& consumer, CommandRunner& runner, milliseconds timeout) {
 [[noreturn]] void leave(const Consumer& consumer, CommandRunner& runner) {
   Exit code = Exit::interrupted;
   try {
-    const auto stats = consumer.stats();
+    const auto stats = consumer.metrics().stats;
     if (runner.report_unsettled(stats.last_error) > 0) code = Exit::unsettled;
     runner.finish(stats.stale);
   } catch (const std::exception& error) {
@@ -193,7 +194,7 @@ Exit work_on(Context& context, const WorkOptions& options) {
   }
   const Stopped stopped = stop(consumer, runner, options.stop_timeout.value_or(kDefaultStopTimeout));
   if (stopped == Stopped::unsettled) leave(consumer, runner);
-  runner.finish(consumer.stats().stale);
+  runner.finish(consumer.metrics().stats.stale);
   const bool cut_short =
       signals_came >= 2 || stopped == Stopped::commands_terminated || (options.until_empty && !empty);
   if (cut_short) return Exit::interrupted;

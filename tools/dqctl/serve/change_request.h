@@ -1,7 +1,7 @@
 // The bodies of requests that change something.
 #pragma once
 
-#include <delayqueue/types.h>
+#include <delayqueue/message.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // The last hour of each queue, minute by minute, in memory.
 #pragma once
 
-#include <delayqueue/counts.h>
+#include <delayqueue/inspector.h>
 
 #include <array>
 #include <cstddef>

@@ -4,7 +4,6 @@
 #include <delayqueue/error.h>
 #include <delayqueue/handler.h>
 #include <delayqueue/message.h>
-#include <delayqueue/types.h>
 
 #include <chrono>
 #include <condition_variable>

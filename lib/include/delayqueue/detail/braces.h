@@ -1,7 +1,7 @@
 // What keeps {"a", "b"} from being one std::string or std::string_view of two pointers. Internal.
 #pragma once
 
-#include <delayqueue/export.h>
+#include <delayqueue/version.h>
 
 #include <cstddef>
 #include <string>

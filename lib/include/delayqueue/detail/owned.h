@@ -1,7 +1,7 @@
 // Owner of the implementation behind a public object. Internal.
 #pragma once
 
-#include <delayqueue/export.h>
+#include <delayqueue/version.h>
 
 #include <memory>
 #include <utility>

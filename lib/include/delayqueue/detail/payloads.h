@@ -1,7 +1,7 @@
 // Internal.
 #pragma once
 
-#include <delayqueue/export.h>
+#include <delayqueue/version.h>
 
 #include <iterator>
 #include <string_view>

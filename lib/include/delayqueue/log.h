@@ -1,7 +1,7 @@
-// Logging and events: what producers and consumers report to their program.
+// Log entries and events: what producers and consumers report to their program.
 #pragma once
 
-#include <delayqueue/export.h>
+#include <delayqueue/version.h>
 
 #include <chrono>
 #include <cstdint>
@@ -36,7 +36,7 @@ struct LogEntry {
 // must not wait for a start() or stop() of the same consumer. Exceptions from a logger are dropped.
 //
 // Without a logger, warnings and errors are written to stderr, one line each: "delayqueue: warning: ...". no_log() is a
-// logger that writes nothing. Risks in the settings of the server (see server_info.h) are logged only if a logger is
+// logger that writes nothing. Risks in the settings of the server (see server.h) are logged only if a logger is
 // set, once per process for each server.
 using Logger = std::function<void(const LogEntry&)>;
 DELAYQUEUE_EXPORT Logger no_log();
