@@ -3,7 +3,9 @@
 #include <delayqueue/batch.h>
 #include <delayqueue/delayqueue.h>
 
+#include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,9 +63,24 @@ void braces(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& ad
   (void)producer.reschedule({"a", "b"}, dq::RescheduleOptions());  // refused
   (void)inspector.find({"a", "b"});                                // refused
   (void)inspector.find_everywhere({"a", "b"});                     // refused
+  producer.send_batch(std::string("abc"));                         // refused
   dq::Headers headers;
   headers.set({"a", "b"}, "c");  // refused
   headers.set("a", {"b", "c"});  // refused
+}
+
+void options(dq::Producer& producer, dq::Consumer& consumer, const dq::Client& client,
+             const dq::ConsumerOptions& consumer_options) {
+  using namespace std::chrono_literals;
+  dq::SendOptions later;
+  later.delay = 5;                                           // refused
+  later.delay = 1.5s;                                        // refused
+  later.delay = 1500us;                                      // refused
+  producer.send("a", 5s);                                    // refused
+  consumer.run(15);                                          // refused
+  (void)consumer.stop(15);                                   // refused
+  dq::Inspector inspector("orders", client);                 // refused
+  dq::Consumer without(client, "orders", consumer_options);  // refused: a function of the form
 }
 
 void clients() {
@@ -110,7 +127,15 @@ void handlers() {
   dq::Consumer consumer_13(kUrl, "orders", std::bind(bound, std::placeholders::_1));  // refused: take the Delivery
   dq::Consumer consumer_14(kUrl, "orders", {});                                       // refused
   const dq::Handler none;                                                             // refused
-  dq::in_batches(batch);  // refused: that returns a std::vector<Verdict>
+  const auto generic = [](const auto&) {};
+  const auto future = [](const dq::Message&) { return std::future<dq::Verdict>(); };
+  const auto payload = [](const std::string&) { return dq::ack(); };
+  const auto without = [] { return dq::ack(); };
+  dq::Consumer consumer_15(kUrl, "orders", generic);  // refused: it must return a Verdict
+  dq::Consumer consumer_16(kUrl, "orders", future);   // refused: it must return a Verdict
+  dq::Consumer consumer_17(kUrl, "orders", payload);  // refused: a function of the form
+  dq::Consumer consumer_18(kUrl, "orders", without);  // refused: a function of the form
+  dq::in_batches(batch);                              // refused: that returns a std::vector<Verdict>
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ for compiler in "$@"; do
           grep -qF "$wanted" "$work/output" || fail "line $line: no error with \"$wanted\"" ;;
       esac
     done <"$work/marked"
-    errors=$(grep -c 'error:' "$work/output")
+    errors=$(grep 'error:' "$work/output" | grep -vc '^/usr/')  # not the second half of an error in <type_traits>
     [ "$errors" -eq "$(wc -l <"$work/marked")" ] ||
       { fail "$errors errors for $(wc -l <"$work/marked") lines"; grep 'error:' "$work/output" | cut -c 1-200; }
     echo "$compiler -std=c++$standard: $errors uses are refused"

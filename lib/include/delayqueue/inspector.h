@@ -194,9 +194,9 @@ struct InspectorOptions {
 // Calls work in bounded steps: with a queue of any length no step occupies Redis for more than 2 ms, except for large
 // payloads.
 //
-// A queue may have several partitions: see QueueAdmin::set_partitions and docs/operations.md. A call for the whole queue
-// then reads all of them, with one round trip to each server. It throws if one of them cannot be read; partitions()
-// returns the others. A call by id reads the partition that the id was made for.
+// A queue may have several partitions: see QueueAdmin::set_partitions and docs/operations.md. A call for the whole
+// queue then reads all of them, with one round trip to each server. It throws if one of them cannot be read;
+// partitions() returns the others. A call by id reads the partition that the id was made for.
 class DELAYQUEUE_EXPORT Inspector {
  public:
   Inspector(const Client& client, const QueueName& queue, const InspectorOptions& options = {});
