@@ -15,16 +15,16 @@ std::optional<std::chrono::system_clock::time_point> Message::sent_at() const { 
 
 bool Message::lease_lost() const { return lease_->lost(); }
 
-Verdict ack() { return {Verdict::Kind::ack, std::nullopt, {}}; }
-Verdict nack() { return {Verdict::Kind::nack, std::nullopt, {}}; }
-Verdict nack(std::string reason) { return {Verdict::Kind::nack, std::nullopt, std::move(reason)}; }
-Verdict nack(std::chrono::milliseconds after, std::string reason) {
+Verdict DELAYQUEUE_ABI::ack() { return {Verdict::Kind::ack, std::nullopt, {}}; }
+Verdict DELAYQUEUE_ABI::nack() { return {Verdict::Kind::nack, std::nullopt, {}}; }
+Verdict DELAYQUEUE_ABI::nack(std::string reason) { return {Verdict::Kind::nack, std::nullopt, std::move(reason)}; }
+Verdict DELAYQUEUE_ABI::nack(std::chrono::milliseconds after, std::string reason) {
   return {Verdict::Kind::nack, after, std::move(reason)};
 }
-Verdict reject(std::string reason) { return {Verdict::Kind::reject, std::nullopt, std::move(reason)}; }
-Verdict snooze(std::chrono::milliseconds after) { return {Verdict::Kind::snooze, after, {}}; }
+Verdict DELAYQUEUE_ABI::reject(std::string reason) { return {Verdict::Kind::reject, std::nullopt, std::move(reason)}; }
+Verdict DELAYQUEUE_ABI::snooze(std::chrono::milliseconds after) { return {Verdict::Kind::snooze, after, {}}; }
 
-Message make_message(std::string payload, const MessageFields& fields) {
+Message DELAYQUEUE_ABI::make_message(std::string payload, const MessageFields& fields) {
   Message message =
       MessageContents::make(fields.id.empty() ? store::new_ids(1).front() : id_of("id", fields.id),
                             std::make_shared<const std::string>(fields.queue), fields.attempt, fields.retries_left,

@@ -22,6 +22,8 @@
 
 namespace delayqueue {
 
+namespace DELAYQUEUE_ABI::internal {
+
 // The lease of one delivery, as far as the consumer can trust it. Written by the consumer's thread, read by handlers.
 class Lease {
  public:
@@ -43,6 +45,11 @@ class Lease {
   std::atomic<Clock::rep> ends_;
 };
 
+}  // namespace DELAYQUEUE_ABI::internal
+using internal::Lease;
+
+namespace DELAYQUEUE_ABI::internal {
+
 // Makes and fills a Message, whose members are private.
 struct MessageContents {
   static Message make(std::string id, std::shared_ptr<const std::string> queue, int attempt, int retries_left,
@@ -59,6 +66,11 @@ struct MessageContents {
   static void set_payload(Message& message, std::string payload) { message.payload_ = std::move(payload); }
   static void set_headers(Message& message, Headers headers) { message.headers_ = std::move(headers); }
 };
+
+}  // namespace DELAYQUEUE_ABI::internal
+using internal::MessageContents;
+
+namespace DELAYQUEUE_ABI::internal {
 
 // Its stage is in delivery_table.h.
 struct InFlightMessage {
@@ -214,7 +226,12 @@ struct InFlightMessage {
   std::atomic<Lease::Clock::rep> began_{0};
 };
 
+}  // namespace DELAYQUEUE_ABI::internal
+using internal::InFlightMessage;
+
 using InFlightPtr = std::shared_ptr<InFlightMessage>;
+
+namespace DELAYQUEUE_ABI::internal {
 
 // The verdicts of deliveries, on their way from any thread to the consumer's thread.
 //
@@ -283,6 +300,9 @@ class VerdictInbox {
   InFlightMessage* last_ = nullptr;
   std::size_t size_ = 0;
 };
+
+}  // namespace DELAYQUEUE_ABI::internal
+using internal::VerdictInbox;
 
 // The delivery that a handler of a Delivery handles in this thread.
 //

@@ -65,7 +65,7 @@ struct StageFacts {
   bool has_lost_place = false;
 };
 
-namespace internal {
+namespace delivery_table {
 
 struct StageRule {
   Stage stage;
@@ -172,13 +172,13 @@ inline constexpr StageTable make_stage_table() {
 
 inline constexpr StageTable kStageTable = make_stage_table();
 
-}  // namespace internal
+}  // namespace delivery_table
 
 constexpr StageChange change_of(Stage stage, StageEvent event) {
-  return internal::kStageTable[static_cast<std::size_t>(stage)][static_cast<std::size_t>(event)];
+  return delivery_table::kStageTable[static_cast<std::size_t>(stage)][static_cast<std::size_t>(event)];
 }
 
-constexpr StageFacts facts_of(Stage stage) { return internal::facts(stage); }
+constexpr StageFacts facts_of(Stage stage) { return delivery_table::facts(stage); }
 
 // ---- The request that settles it ------------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@
 
 namespace delayqueue {
 
+namespace DELAYQUEUE_ABI::internal {
+
 // In the WorkerPool the deliveries of each queue wait in a queue of their own. Used by the consumer's thread only.
 // handle() and what it calls run in the workers.
 class Handlers {
@@ -132,5 +134,8 @@ class Handlers {
   std::vector<Warning> warnings_;
   std::unique_ptr<Workers> workers_;  // last: its threads use the members above
 };
+
+}  // namespace DELAYQUEUE_ABI::internal
+using internal::Handlers;
 
 }  // namespace delayqueue

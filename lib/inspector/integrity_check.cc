@@ -147,7 +147,7 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
 
 }  // namespace
 
-const char* to_string(Problem problem) {
+const char* DELAYQUEUE_ABI::to_string(Problem problem) {
   switch (problem) {
     case Problem::stranded:
       return "stranded";

@@ -34,7 +34,7 @@ std::vector<ServerScripts> for_each_server(const Client& client, Call call) {
 
 }  // namespace
 
-std::vector<ServerScripts> find_scripts(const Client& client) {
+std::vector<ServerScripts> DELAYQUEUE_ABI::find_scripts(const Client& client) {
   return for_each_server(client, [](Connection& connection, ServerScripts& server) {
     Pipeline pipeline(connection);
     pipeline.command("SCRIPT").arg("EXISTS");
@@ -48,7 +48,7 @@ std::vector<ServerScripts> find_scripts(const Client& client) {
   });
 }
 
-std::vector<ServerScripts> load_scripts(const Client& client) {
+std::vector<ServerScripts> DELAYQUEUE_ABI::load_scripts(const Client& client) {
   return for_each_server(client, [](Connection& connection, ServerScripts& server) {
     for (const Script* script : store::scripts::all()) server.missing.emplace_back(script->name);
     Pipeline pipeline(connection);

@@ -85,7 +85,7 @@ ServerInfo read_server_info(redis::Connection& connection) {
   return info;
 }
 
-std::vector<ServerInfo> server_info(const Client& client) {
+std::vector<ServerInfo> DELAYQUEUE_ABI::server_info(const Client& client) {
   Endpoint endpoint = Endpoint::of_servers(client);
   const std::vector<redis::Address> nodes = endpoint.masters();
   if (nodes.empty()) return {read_server_info(*endpoint.connect_to_master())};
@@ -101,7 +101,7 @@ std::vector<ServerInfo> server_info(const Client& client) {
   return all;
 }
 
-void add_partition_risks(std::vector<ServerInfo>& masters) {
+void DELAYQUEUE_ABI::add_partition_risks(std::vector<ServerInfo>& masters) {
   constexpr microseconds kClocksApart{1'000'000};
   ServerInfo* earliest = nullptr;
   ServerInfo* latest = nullptr;

@@ -26,7 +26,7 @@ std::string with_type(const std::string& value, const char* type) {
 
 }  // namespace
 
-std::string current_exception_text() {
+std::string DELAYQUEUE_ABI::current_exception_text() {
   if (std::current_exception() == nullptr) return "no exception";
   try {
     throw;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace delayqueue::internal {
+namespace delayqueue::DELAYQUEUE_ABI::internal {
 
 long this_process() { return ::getpid(); }
 
@@ -30,4 +30,4 @@ void keep(std::shared_ptr<void> impl) {
   all->push_back(std::move(impl));
 }
 
-}  // namespace delayqueue::internal
+}  // namespace delayqueue::DELAYQUEUE_ABI::internal

@@ -25,6 +25,8 @@ enum class RegisterQueue { yes, if_exists, no };
 // Whether the connections are those of the Client, or the Endpoint's own.
 enum class SharePool { no, yes };
 
+namespace DELAYQUEUE_ABI::internal {
+
 // Any number of threads may use one Endpoint.
 class Endpoint {
  public:
@@ -137,5 +139,8 @@ class Endpoint {
   bool registered_ = false;
   store::Layout layout_;
 };
+
+}  // namespace DELAYQUEUE_ABI::internal
+using internal::Endpoint;
 
 }  // namespace delayqueue

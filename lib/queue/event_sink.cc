@@ -37,7 +37,7 @@ void EventSink::log(Severity severity, const std::string& text, const LogFields&
   }
 }
 
-Logger no_log() { return NoLog{}; }
+Logger DELAYQUEUE_ABI::no_log() { return NoLog{}; }
 
 Logger stderr_log() {
   return [](const LogEntry& entry) {

@@ -7,9 +7,9 @@
 
 namespace delayqueue {
 
-std::string new_id() { return std::move(store::new_ids(1).front()); }
+std::string DELAYQUEUE_ABI::new_id() { return std::move(store::new_ids(1).front()); }
 
-std::string id_from_name(std::string_view name, std::string_view name_space) {
+std::string DELAYQUEUE_ABI::id_from_name(std::string_view name, std::string_view name_space) {
   return store::id_of_name(*store::bytes_of(id_of("name_space", name_space)), name);
 }
 

@@ -1,6 +1,8 @@
 // LayoutKeeper: the layout of one queue (see store/layout.h), as this process knows it.
 #pragma once
 
+#include <delayqueue/version.h>
+
 #include "redis/connection.h"
 #include "store/keys.h"
 #include "store/layout.h"
@@ -15,7 +17,10 @@
 
 namespace delayqueue {
 
+namespace DELAYQUEUE_ABI::internal {
 class Endpoint;
+}  // namespace DELAYQUEUE_ABI::internal
+using internal::Endpoint;
 
 // Whether a client that reads the layout also updates the copies that are behind. Readers that may change nothing do
 // not.

@@ -229,7 +229,7 @@ void add_leases(PrometheusText& text, const std::vector<ConsumerQueueMetrics>& q
 
 }  // namespace
 
-std::string prometheus_text(const ConsumerMetrics& metrics) {
+std::string DELAYQUEUE_ABI::prometheus_text(const ConsumerMetrics& metrics) {
   if (metrics.queues.empty()) return {};
   PrometheusText text;
   add_handlers(text, metrics.queues);
@@ -241,7 +241,7 @@ std::string prometheus_text(const ConsumerMetrics& metrics) {
   return text.text();
 }
 
-std::string prometheus_text(const std::vector<ProducerMetrics>& metrics) {
+std::string DELAYQUEUE_ABI::prometheus_text(const std::vector<ProducerMetrics>& metrics) {
   if (metrics.empty()) return {};
   PrometheusText text;
   text.begin("delayqueue_send_seconds", "histogram", "Duration of calls that send.");
@@ -256,7 +256,7 @@ std::string prometheus_text(const std::vector<ProducerMetrics>& metrics) {
   return text.text();
 }
 
-std::string prometheus_text(const std::vector<QueueMetrics>& metrics) {
+std::string DELAYQUEUE_ABI::prometheus_text(const std::vector<QueueMetrics>& metrics) {
   if (metrics.empty()) return {};
   std::vector<ReadQueue> queues;
   for (const QueueMetrics& one : metrics) {

@@ -8,7 +8,7 @@
 
 namespace delayqueue {
 
-const char* to_string(Settlement settlement) {
+const char* DELAYQUEUE_ABI::to_string(Settlement settlement) {
   switch (settlement) {
     case Settlement::settled:
       return "settled";
@@ -20,7 +20,7 @@ const char* to_string(Settlement settlement) {
   return "?";
 }
 
-const char* to_string(Severity severity) {
+const char* DELAYQUEUE_ABI::to_string(Severity severity) {
   switch (severity) {
     case Severity::debug:
       return "debug";
@@ -34,7 +34,7 @@ const char* to_string(Severity severity) {
   return "?";
 }
 
-const char* to_string(EventKind kind) {
+const char* DELAYQUEUE_ABI::to_string(EventKind kind) {
   switch (kind) {
     case EventKind::sent:
       return "sent";
@@ -54,7 +54,7 @@ const char* to_string(EventKind kind) {
   return "?";
 }
 
-const char* to_string(HashTag hash_tag) {
+const char* DELAYQUEUE_ABI::to_string(HashTag hash_tag) {
   switch (hash_tag) {
     case HashTag::automatic:
       return "automatic";
@@ -66,7 +66,7 @@ const char* to_string(HashTag hash_tag) {
   return "?";
 }
 
-const char* to_string(Durability::Kind kind) {
+const char* DELAYQUEUE_ABI::to_string(Durability::Kind kind) {
   switch (kind) {
     case Durability::Kind::none:
       return "none";
@@ -78,7 +78,7 @@ const char* to_string(Durability::Kind kind) {
   return "?";
 }
 
-const char* to_string(SendResult result) {
+const char* DELAYQUEUE_ABI::to_string(SendResult result) {
   switch (result) {
     case SendResult::created:
       return "created";
@@ -94,7 +94,7 @@ const char* to_string(SendResult result) {
   return "?";
 }
 
-const char* to_string(HeldMessages held) {
+const char* DELAYQUEUE_ABI::to_string(HeldMessages held) {
   switch (held) {
     case HeldMessages::skip:
       return "skip";
@@ -104,7 +104,7 @@ const char* to_string(HeldMessages held) {
   return "?";
 }
 
-const char* to_string(RiskKind kind) {
+const char* DELAYQUEUE_ABI::to_string(RiskKind kind) {
   switch (kind) {
     case RiskKind::eviction:
       return "eviction";
@@ -126,7 +126,7 @@ const char* to_string(RiskKind kind) {
   return "?";
 }
 
-const char* to_string(Outcome outcome) {
+const char* DELAYQUEUE_ABI::to_string(Outcome outcome) {
   switch (outcome) {
     case Outcome::done:
       return "done";
@@ -144,7 +144,7 @@ const char* to_string(Outcome outcome) {
   return "?";
 }
 
-const char* to_string(Verdict::Kind kind) {
+const char* DELAYQUEUE_ABI::to_string(Verdict::Kind kind) {
   switch (kind) {
     case Verdict::Kind::ack:
       return "ack";

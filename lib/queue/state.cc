@@ -4,7 +4,7 @@
 
 namespace delayqueue {
 
-const char* to_string(State state) {
+const char* DELAYQUEUE_ABI::to_string(State state) {
   switch (state) {
     case State::pending:
       return "pending";

@@ -2,6 +2,6 @@
 
 namespace delayqueue {
 
-const char* version() noexcept { return DELAYQUEUE_VERSION; }
+const char* DELAYQUEUE_ABI::version() noexcept { return DELAYQUEUE_VERSION; }
 
 }  // namespace delayqueue

@@ -82,12 +82,17 @@ const std::string* Headers::find(std::string_view name) const {
   return same == pairs_.end() ? nullptr : &same->second;
 }
 
+namespace DELAYQUEUE_ABI::internal {
+
 // A later version may have stored names that set() refuses.
 struct StoredHeaders {
   static void add(Headers& headers, std::string name, std::string value) {
     headers.add(std::move(name), std::move(value));
   }
 };
+
+}  // namespace DELAYQUEUE_ABI::internal
+using internal::StoredHeaders;
 
 namespace store {
 namespace {

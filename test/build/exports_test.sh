@@ -23,14 +23,19 @@ members=$(paste -sd '|' "$work/members")
 public="^((typeinfo|typeinfo name|vtable) for delayqueue::($classes)\$|delayqueue::($classes)::[~a-z_A-Z=]+(\(|\$)|delayqueue::($functions)\(|delayqueue::[A-Za-z]+::($members)\()"
 
 # Names only, as "delayqueue::ack()", of these types of symbols.
-names() { types=$1; shift; "$nm" "$@" --demangle --defined-only | sed -n "s/^[0-9a-f]* [$types] //p" | sed 's/\[abi:[a-z0-9]*\]//' | sort -u; }
+names() { types=$1; shift; "$nm" "$@" --demangle --defined-only | sed -n "s/^[0-9a-f]* [$types] //p" | 
+  sed 's/\[abi:[a-z0-9]*\]//' | sort -u; }
 names TDVWuRB --dynamic "$library" >"$work/exported"
+# Each of them has the name of the ABI, so that objects of two ABIs do not link with each other.
+grep -Ev "delayqueue::v[0-9]+_[0-9]+::" "$work/exported" >"$work/unversioned" || true
+[ ! -s "$work/unversioned" ] || fail 'exported, without the name of the ABI:' "$work/unversioned"
+sed -i 's/delayqueue::v[0-9]*_[0-9]*::/delayqueue::/g' "$work/exported"
 grep -Ev "$public" "$work/exported" >"$work/surplus" || true
 [ ! -s "$work/surplus" ] || fail 'exported, but not public:' "$work/surplus"
 
 # A public function that is not marked has to be, too: declared in a header, defined in the library.
 declared=$(sed -n 's/^[a-zA-Z[][^=(]*[ *&]\([a-z_]*\)(.*;.*/\1/p' "$headers"/*.h | grep -v '^operator' | sort -u | paste -sd '|')
-names T "$static" | grep -E "^delayqueue::($declared)\(|^delayqueue::($classes)::[~a-z_A-Z=]+\(|^delayqueue::[A-Za-z]+::($members)\(" |
+names T "$static" | sed 's/delayqueue::v[0-9]*_[0-9]*::/delayqueue::/g' | grep -E "^delayqueue::($declared)\(|^delayqueue::($classes)::[~a-z_A-Z=]+\(|^delayqueue::[A-Za-z]+::($members)\(" |
   grep -E "$public|^delayqueue::($declared)\(" >"$work/wanted"
 comm -23 "$work/wanted" "$work/exported" >"$work/lacking"
 [ ! -s "$work/lacking" ] || fail 'public, but not exported:' "$work/lacking"

@@ -48,6 +48,10 @@ for compiler in "$@"; do
     errors=$(grep 'error:' "$work/output" | grep -vc '^/usr/')  # not the second half of an error in <type_traits>
     [ "$errors" -eq "$(wc -l <"$work/marked")" ] ||
       { fail "$errors errors for $(wc -l <"$work/marked") lines"; grep 'error:' "$work/output" | cut -c 1-200; }
+
+    printf 'namespace delayqueue { class Producer; }\n#include <delayqueue/delayqueue.h>\ndelayqueue::Producer* p;\n' |
+      compile -x c++ - >"$work/output" && fail "a class of the library can be declared by others"
+    grep -q ambiguous "$work/output" || fail "a class of the library that others declare is not ambiguous"
     echo "$compiler -std=c++$standard: $errors uses are refused"
   done
 done

@@ -6,6 +6,8 @@
 // this header depend on Asio.
 #pragma once
 
+#include <delayqueue/version.h>
+
 #include <delayqueue/error.h>
 #include <delayqueue/handler.h>
 #include <delayqueue/message.h>
@@ -30,6 +32,7 @@ namespace net = ::boost::asio;  // the Asio in use
 #endif
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // Sender::send_async() with the completion tokens of Asio: callbacks, use_future, use_awaitable.
 //
@@ -107,4 +110,5 @@ Handler in_coroutines(Executor executor, Coroutine coroutine) {
 
 #endif
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

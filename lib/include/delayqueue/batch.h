@@ -1,6 +1,8 @@
 // Batches: a handler for several messages at once. Header-only, over Delivery.
 #pragma once
 
+#include <delayqueue/version.h>
+
 #include <delayqueue/detail/batcher.h>
 #include <delayqueue/handler.h>
 #include <delayqueue/message.h>
@@ -16,6 +18,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // The messages of one batch, in the order of their delivery: for (const Message& message : batch).
 using MessageBatch = std::vector<std::reference_wrapper<const Message>>;
@@ -64,4 +67,5 @@ Handler in_batches(Function function, const BatchOptions& options = {}) {
   return [batcher](Delivery delivery) { batcher->add(std::move(delivery)); };
 }
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

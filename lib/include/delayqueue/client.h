@@ -29,6 +29,11 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+
+namespace internal {
+class Endpoint;
+}  // namespace internal
 
 // The name of a queue: 1 to 255 bytes of valid UTF-8 without control characters, which do not end in
 // #<number>.<number>. In a Cluster, and with HashTag::on, an object with this name refuses braces in it, too. Made from
@@ -230,10 +235,11 @@ class DELAYQUEUE_EXPORT Client {
 
  private:
   class DELAYQUEUE_HIDDEN Impl;
-  friend class Endpoint;  // internal
+  friend class internal::Endpoint;
 
   std::shared_ptr<Impl> impl_;
   KeyOptions keys_;
 };
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -22,6 +22,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // The wait as a function of the number of the delivery that failed, which is 1 for the first delivery. The consumer
 // calls it in its own thread, which also renews the leases, so it must return soon. A wait below 0 counts as 0, and one
@@ -255,4 +256,5 @@ class DELAYQUEUE_EXPORT Consumer {
   internal::Owned<Impl> impl_;
 };
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -22,6 +22,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // Base of all exceptions of this library except std::invalid_argument and std::logic_error.
 class DELAYQUEUE_EXPORT Error : public std::runtime_error {
@@ -82,4 +83,5 @@ class DELAYQUEUE_EXPORT SetupError : public Error {
 // no std::exception its type, and its value if that is a text or a number. For blocks of catch (...).
 DELAYQUEUE_EXPORT std::string current_exception_text();
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -15,10 +15,13 @@
 #include <utility>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
-class Handlers;          // internal
-class VerdictInbox;      // internal
-struct InFlightMessage;  // internal
+namespace internal {
+class Handlers;
+class VerdictInbox;
+struct InFlightMessage;
+}  // namespace internal
 
 // The result of a verdict that Delivery::settle() has accepted.
 enum class Settlement {
@@ -78,13 +81,13 @@ class DELAYQUEUE_EXPORT Delivery {
   std::shared_ptr<Delivery> share() &&;
 
  private:
-  friend class Handlers;
-  Delivery(std::shared_ptr<InFlightMessage> message, std::shared_ptr<VerdictInbox> inbox)
+  friend class internal::Handlers;
+  Delivery(std::shared_ptr<internal::InFlightMessage> message, std::shared_ptr<internal::VerdictInbox> inbox)
       : message_(std::move(message)), inbox_(std::move(inbox)) {}
   void drop() noexcept;
 
-  std::shared_ptr<InFlightMessage> message_;
-  std::shared_ptr<VerdictInbox> inbox_;
+  std::shared_ptr<internal::InFlightMessage> message_;
+  std::shared_ptr<internal::VerdictInbox> inbox_;
 };
 
 // A function of one of two forms:
@@ -122,7 +125,7 @@ class DELAYQUEUE_EXPORT Handler {
   bool settles_later() const { return on_delivery_ != nullptr; }
 
  private:
-  friend class Handlers;
+  friend class internal::Handlers;
   static void check_function(bool given);
 
   std::shared_ptr<void> function_{};
@@ -145,4 +148,5 @@ using NextHandler = std::function<std::optional<Verdict>()>;
 // If a verdict counts and there is none, the message is nacked.
 using Middleware = std::function<std::optional<Verdict>(const Message& message, const NextHandler& next)>;
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

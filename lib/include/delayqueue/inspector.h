@@ -21,6 +21,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // Totals since the first message of the queue, or since forget(). Sends and deliveries of Go workers are not counted.
 struct Totals {
@@ -268,4 +269,5 @@ class DELAYQUEUE_EXPORT Inspector {
   internal::Owned<Impl> impl_;
 };
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -10,6 +10,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 enum class Severity { debug, info, warning, error };
 DELAYQUEUE_EXPORT const char* to_string(Severity severity);  // "debug", "info" ...
@@ -68,4 +69,5 @@ struct Event {
 // Exceptions from the callback are logged and dropped.
 using EventCallback = std::function<void(const Event&)>;
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -18,6 +18,13 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+
+namespace internal {
+class Lease;
+struct MessageContents;
+struct StoredHeaders;
+}  // namespace internal
 
 using std::chrono::milliseconds;
 
@@ -86,7 +93,7 @@ class DELAYQUEUE_EXPORT Headers {
   friend bool operator!=(const Headers& a, const Headers& b) { return a.pairs_ != b.pairs_; }
 
  private:
-  friend struct StoredHeaders;  // internal
+  friend struct internal::StoredHeaders;
   void add(std::string name, std::string value);
 
   std::vector<value_type> pairs_{};
@@ -146,9 +153,6 @@ inline constexpr char kIdNamespace[] = "5d0c3c1b-4a8e-5f0f-9d3a-0f5b7f2f6c11";
 template <std::size_t kLength, class = internal::IfSeveral<kLength>>
 std::string id_from_name(const char* const (&names)[kLength], std::string_view = {}) = delete;
 
-class Lease;             // the consumer's lease on a message; internal
-struct MessageContents;  // internal
-
 // One delivery of a message. A consumer creates it; for the test of a handler, make_message() in testing.h does. A copy
 // may outlive the handler, and is safe to read in any thread.
 class DELAYQUEUE_EXPORT Message {
@@ -174,13 +178,13 @@ class DELAYQUEUE_EXPORT Message {
   bool lease_lost() const;
 
  private:
-  friend struct MessageContents;
+  friend struct internal::MessageContents;
   Message() = default;
 
   std::string id_{}, payload_{};
   Headers headers_{};
   std::shared_ptr<const std::string> queue_{};
-  std::shared_ptr<const Lease> lease_{};
+  std::shared_ptr<const internal::Lease> lease_{};
   int attempt_ = 1, retries_left_ = 0;
 };
 
@@ -236,4 +240,5 @@ DELAYQUEUE_EXPORT const char* to_string(Verdict::Kind kind);  // "ack", "nack", 
 // attempt.
 [[nodiscard]] DELAYQUEUE_EXPORT Verdict snooze(std::chrono::milliseconds after);
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

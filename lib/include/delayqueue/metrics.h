@@ -15,6 +15,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // Since the consumer was constructed.
 struct ConsumerStats {
@@ -106,4 +107,5 @@ struct QueueMetrics {
 [[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const std::vector<ProducerMetrics>& metrics);
 [[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const std::vector<QueueMetrics>& metrics);
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -18,6 +18,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // To be changed only after a measurement: see docs/operations.md.
 struct ProducerTuning {
@@ -100,4 +101,5 @@ class DELAYQUEUE_EXPORT Producer final : public Sender {
   internal::Owned<Impl> impl_;
 };
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

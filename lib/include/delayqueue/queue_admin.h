@@ -21,6 +21,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // How a call treats messages that are in flight (held by a consumer).
 //   skip   it does not change them
@@ -254,4 +255,5 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   internal::Owned<Impl> impl_;
 };
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

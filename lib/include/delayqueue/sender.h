@@ -21,6 +21,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 // The options of one message. Set `delay` or `at`, not both. Durations are at most a hundred years.
 struct SendOptions {
@@ -180,4 +181,5 @@ class DELAYQUEUE_EXPORT Sender {
   virtual Outcome do_reschedule(const MessageRef& message, const RescheduleOptions& when) = 0;
 };
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -14,6 +14,7 @@
 #include <vector>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 enum class RiskKind {
   eviction,     // Redis deletes keys when memory is short
@@ -150,4 +151,5 @@ class DELAYQUEUE_EXPORT PrivateServer {
   std::unique_ptr<Impl> impl_;
 };
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -7,6 +7,7 @@
 #include <string>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 struct MessageFields {
   std::string id{};  // a UUID; empty: a new UUIDv7, whose time is now
@@ -21,4 +22,5 @@ struct MessageFields {
 // std::invalid_argument if the id is not a UUID.
 [[nodiscard]] DELAYQUEUE_EXPORT Message make_message(std::string payload, const MessageFields& fields = {});
 
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -1,6 +1,8 @@
 // The thread and the waiting messages behind in_batches(). Internal.
 #pragma once
 
+#include <delayqueue/version.h>
+
 #include <delayqueue/error.h>
 #include <delayqueue/handler.h>
 #include <delayqueue/message.h>
@@ -18,7 +20,9 @@
 #include <utility>
 #include <vector>
 
-namespace delayqueue::internal {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // Collects deliveries. A full batch is handled in the thread that has added its last delivery, others in a thread of
 // the batcher.
@@ -114,4 +118,6 @@ class Batcher {
   std::thread thread_;  // last: it uses the members above
 };
 
-}  // namespace delayqueue::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

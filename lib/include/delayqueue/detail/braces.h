@@ -9,7 +9,9 @@
 #include <type_traits>
 #include <utility>
 
-namespace delayqueue::internal {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // For deleted overloads: enabled for braces that hold two texts or more where one is expected.
 template <std::size_t kLength>
@@ -37,4 +39,6 @@ class Payload {
   std::string_view text_;
 };
 
-}  // namespace delayqueue::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -1,6 +1,8 @@
 // Which of the two forms of a handler a function has. Internal.
 #pragma once
 
+#include <delayqueue/version.h>
+
 #include <delayqueue/message.h>
 
 #include <cstddef>
@@ -8,6 +10,7 @@
 #include <utility>
 
 namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
 
 class Delivery;
 
@@ -95,4 +98,5 @@ constexpr void check_form() {
 }
 
 }  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

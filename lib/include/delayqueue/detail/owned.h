@@ -6,7 +6,9 @@
 #include <memory>
 #include <utility>
 
-namespace delayqueue::internal {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 long this_process();
 
@@ -49,4 +51,6 @@ class Owned {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace delayqueue::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

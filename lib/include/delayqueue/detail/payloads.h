@@ -8,7 +8,9 @@
 #include <type_traits>
 #include <utility>
 
-namespace delayqueue::internal {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // Enabled for ranges that yield references or string views. A range that makes a temporary string for each element is
 // refused: a view of it would dangle.
@@ -16,4 +18,6 @@ template <class Range, class Element = decltype(*std::begin(std::declval<const R
 using IfPayloads = std::enable_if_t<std::is_convertible_v<Element, std::string_view> &&
                                     (std::is_lvalue_reference_v<Element> || std::is_trivially_copyable_v<Element>)>;
 
-}  // namespace delayqueue::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue
