@@ -2,7 +2,13 @@
 #include <delayqueue/batch.h>
 #include <delayqueue/delayqueue.h>
 
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -152,6 +158,97 @@ void messages(dq::Producer& producer, dq::Inspector& inspector, dq::QueueAdmin& 
   headers.set("a", {data, size});
   dq::SendOptions options;
   options.headers = {{"a", "b"}};
+}
+
+// What programs look like: see also the files in examples, and the README.
+struct Mails {  // a member function, a member that is movable only
+  std::unique_ptr<int> connection = std::make_unique<int>(1);
+  dq::Verdict operator()(const dq::Message& message) { return message.attempt() > 3 ? dq::reject("late") : dq::ack(); }
+};
+
+void service(const dq::Client& redis, dq::Sender& sender, const std::exception_ptr& away) {
+  using namespace std::chrono_literals;
+  dq::ClientOptions rotating;
+  rotating.credentials = [] {
+    dq::Credentials now;
+    now.user = "app";
+    now.expires = std::chrono::system_clock::now() + 15min;
+    return now;
+  };
+  rotating.keys.go.bodies_under_dp = true;
+  const dq::Client iam("rediss://cache:6379", rotating), tenant = iam.with_keys(redis.keys());
+  iam.check();
+  dq::Producer in_place({"redis://x", rotating}, "orders"), from_env(std::getenv("REDIS_URL"), "orders");
+  dq::Producer moved = std::move(in_place);
+  in_place = std::move(moved);
+  static dq::Producer forever(tenant, "orders");
+
+  const std::array<std::string_view, 2> views{"a", "b"};
+  sender.send_batch(views);
+  sender.send_batch(std::list<std::string_view>{"a"});
+  sender.send_batch(std::deque<const char*>{"a"});
+  sender.send_batch(std::vector<dq::OutgoingMessage>{{"a", {}}});
+  std::string body = "x";
+  if (!sender.try_send_async(std::move(body), {}, [](const auto& sent) { (void)sent.id(); })) body.clear();
+  sender.send_async("x", {}, [](const dq::AsyncSent& sent) {
+    if (!sent) std::abort();
+  });
+  (void)sender.flush(5s);
+  switch (sender.cancel("0197")) {
+    case dq::State::pending:
+    default:
+      break;
+  }
+  if (sender.reschedule("0197", {5min, {}}) != dq::Outcome::done) std::abort();
+  try {
+    if (away) std::rethrow_exception(away);
+  } catch (const dq::ConnectionError& error) {
+    if (!error.not_sent()) (void)error.ids().front();
+  }
+
+  dq::ConsumerOptions options;
+  options.backoff = [](int attempt) { return dq::milliseconds(1000 * attempt); };
+  options.middleware = [](const dq::Message&, const dq::NextHandler& next) { return next(); };
+  options.tuning.prefetch = 0;
+  dq::SubscriptionOptions six;
+  six.weight = 6;
+  dq::Consumer several(redis, {{"orders", function, six}, {"mails", Mails()}, {"chat", later}}, options);
+  const int status = several.run(dq::StopSignals().timeout(10s)) ? 0 : 1;
+  (void)status;
+  several.run(dq::StopSignals({2, 15}));
+  dq::Consumer pooled(redis, "orders", [](dq::Delivery delivery) {
+    const std::function<void()> task = [own = std::move(delivery).share()] { std::move(*own).ack(); };
+    task();
+  });
+#if __cplusplus >= 202002L
+  dq::Consumer weights(redis, {{"orders", function, {.weight = 6}}, {"mails", Mails(), {.concurrency = 4}}},
+                       {.concurrency = 32, .backoff = dq::Backoff::fixed(5s), .strict_priority = true});
+  dq::Consumer tuned(redis, "orders", function, {.tuning = {.threads = 2, .poll_interval = 500ms}});
+  dq::Producer durable(redis, "orders", {.durability = dq::Durability::replicas(1), .send_timeout = 500ms});
+  sender.send("x", {.at = std::chrono::system_clock::now() + 1h, .headers = {{"content-type", "text/plain"}}});
+  sender.send_batch({"a", "b"}, {.delay = 1s});
+  sender.send_batch({{"a", {.delay = 1s}}, {"b", {}}});
+#endif
+}
+
+void operators(const dq::Client& redis) {
+  using namespace std::chrono_literals;
+  dq::Inspector look(redis, "orders");
+  dq::ListOptions options;
+  do {
+    const dq::MessagePage page = look.list(dq::State::dead, options);
+    for (const dq::MessageInfo& message : page) (void)message.reason;
+    options.cursor = page.next;
+  } while (!options.cursor.empty());
+  dq::QueueAdmin admin(redis, "orders");
+  for (const dq::Outcome outcome : admin.redrive({"a", "b"})) (void)dq::to_string(outcome);
+  (void)admin.check();
+#if __cplusplus >= 202002L
+  (void)admin.redrive({"a", "b"}, {.retries = 5});
+  (void)admin.bury({"a"}, {.reason = "x", .held = dq::HeldMessages::force});
+  admin.pause({.duration = 1h, .reason = "deploy"});
+  (void)admin.check({.repair = true});
+#endif
 }
 
 }  // namespace
