@@ -16,8 +16,8 @@
 #include "queue/health.h"
 #include "store/moves.h"
 
-#include <delayqueue/consumer.h>
 #include <delayqueue/client.h>
+#include <delayqueue/consumer.h>
 
 #include <chrono>
 #include <cstddef>

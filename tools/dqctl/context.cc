@@ -123,7 +123,8 @@ Object& Context::object(Objects<Object>& objects, const Subject& subject) {
   if (short_timeouts && !hasty_client_) hasty_client_ = hasty_client(kShortTimeout);
   delayqueue::InspectorOptions wanted;
   wanted.partition = partition;
-  objects.emplace_front(subject, std::make_unique<Object>(short_timeouts ? *hasty_client_ : client(), delayqueue::QueueName::of_existing(queue), wanted));
+  objects.emplace_front(subject, std::make_unique<Object>(short_timeouts ? *hasty_client_ : client(),
+                                                          delayqueue::QueueName::of_existing(queue), wanted));
   if (objects.size() > kObjectsKept) objects.pop_back();
   return *objects.front().second;
 }
