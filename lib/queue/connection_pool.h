@@ -54,8 +54,8 @@ class ConnectionPool {
 
   static constexpr milliseconds kIdleLimit{10'000};
 
-  // The folder of the URL is absolute. A connection that no call has needed for `idle_limit` is closed when a call returns
-  // another one to the same server. Throws as the constructors of topologies do.
+  // The folder of the URL is absolute. A connection that no call has needed for `idle_limit` is closed when a call
+  // returns another one to the same server. Throws as the constructors of topologies do.
   ConnectionPool(const redis::Url& url, const ClientOptions& options, milliseconds idle_limit = kIdleLimit);
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;

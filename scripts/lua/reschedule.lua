@@ -10,8 +10,8 @@
 --
 -- A TTL moves with the due time. The end of the last lease is deleted, so a late ack is stale. If this message is
 -- the probe, that is deleted: its time would be wrong when the message is ready again.
--- Returns 'moved', 'held' (even if cancelled since), 'dead', or 'unknown' (also without a retry count, since ready2unack
--- would not deliver it).
+-- Returns 'moved', 'held' (even if cancelled since), 'dead', or 'unknown' (also without a retry count, since
+-- ready2unack would not deliver it).
 
 local id = string.sub(body, -36)
 

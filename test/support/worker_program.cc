@@ -192,8 +192,8 @@ void fork_and_pause() {
 }
 
 // blocked, pending: both signals are blocked before run(); with the latter SIGTERM has arrived then. stops: another
-// thread calls stop() when a handler begins. forks: the handler forks. twice: another consumer is in run() already. former:
-// SIGTERM has an action.
+// thread calls stop() when a handler begins. forks: the handler forks. twice: another consumer is in run() already.
+// former: SIGTERM has an action.
 int run_until_signal(const std::string& url, const std::string& queue, std::chrono::milliseconds timeout,
                      const std::string& besides) {
   sigset_t both;
