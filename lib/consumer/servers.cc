@@ -59,7 +59,10 @@ void VerdictDurability::advance() {
   if (wait_ != nullptr) {
     if (!wait_->pipeline.receive_arrived()) return;
     const std::unique_ptr<Wait> done = std::move(wait_);
-    if (!done->verdicts.empty()) read(write_concern_.missing(done->asked), done->verdicts);
+    if (!done->verdicts.empty()) {
+      const auto missing = write_concern_.missing(done->asked);
+      read(missing ? missing->text : "", done->verdicts);
+    }
   }
   if (connection_ != nullptr && (!executed_.empty() || redis::Clock::now() >= idle_until_)) ask();
 }

@@ -98,7 +98,7 @@ std::vector<SendRequest> AsyncQueue::send(std::vector<AsyncSend>& sends) {
     requests[i].messages.push_back({std::move(sends[i].id), sends[i].payload, &sends[i].terms, sends[i].headers});
   }
   const auto began = std::chrono::steady_clock::now();
-  router_.send(requests);
+  router_.send(requests, began);
   reporter_.count(requests, began);
   return requests;
 }

@@ -57,7 +57,8 @@ bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
 
 // The same failure as one that leaves the result in doubt.
 Failure in_doubt(Failure failure) {
-  if (failure.is_reply() || failure.kind == Failure::Kind::setup) failure.kind = Failure::Kind::connection;
+  const bool is_other = failure.kind == Failure::Kind::setup || failure.kind == Failure::Kind::not_durable;
+  if (failure.is_reply() || is_other) failure.kind = Failure::Kind::connection;
   return failure;
 }
 
@@ -68,6 +69,7 @@ SendOutcome outcome_of(char answer) {
 // Of messages whose script call has failed.
 SendOutcome outcome_of(const Failure& failure) {
   if (failure.kind == Failure::Kind::slot_unavailable) return SendOutcome::not_written;  // no node has run it
+  if (failure.kind == Failure::Kind::not_durable) return SendOutcome::not_durable;
   return failure.is_reply() ? SendOutcome::refused : SendOutcome::in_doubt;
 }
 
@@ -260,6 +262,7 @@ struct WaitingThread {
   WaitingThread* next_done = nullptr;
   std::size_t left = 0;      // slices that are not done
   std::size_t unloaded = 0;  // slices with messages that are in no batch yet
+  milliseconds patience{0};  // of its slices
   // The batch and the script call in it that got the last step. Later steps go there or into a later one, to keep the
   // order.
   std::uint64_t last_batch = 0;
@@ -289,7 +292,10 @@ std::vector<std::string> GroupCommit::send(const std::vector<Slice*>& slices, El
   WaitingThread thread;
   thread.left = thread.unloaded = slices.size();
   thread.sends_one = slices.size() == 1 && slices.front()->messages.size() == 1;
-  for (Slice* const slice : slices) slice->thread = &thread;
+  for (Slice* const slice : slices) {
+    slice->thread = &thread;
+    thread.patience = slice->patience;
+  }
   std::unique_lock lock(mutex_);
   waiting_.insert(waiting_.end(), slices.begin(), slices.end());
   if (has_leader_) {
@@ -376,12 +382,14 @@ void GroupCommit::wake_done() { WaitingThread::wake_all(take_done()); }
 
 void GroupCommit::run_leader(WaitingThread& leader) {
   bool is_ready = false;
+  redis::TimeLimit::Scope limit(leader.patience.count() > 0 ? redis::Clock::now() + leader.patience
+                                                            : redis::Deadline::max());
   const auto failure = redis::attempt([&] {
     shared_connection_.with_connection([&](redis::Connection& connection) {
       if (copy_ != nullptr) copy_->prepare(connection);
       is_ready = true;
       std::deque<InFlightBatch> batches;  // destroyed before the connection
-      if (const auto broken = redis::attempt([&] { pump(leader, connection, batches); })) {
+      if (const auto broken = redis::attempt([&] { pump(leader, connection, batches, limit); })) {
         fail(batches, *broken);
         redis::raise(*broken);  // the connection is closed
       }
@@ -402,7 +410,11 @@ void GroupCommit::register_if_needed(redis::Connection& connection) {
 // ---- Batches --------------------------------------------------------------------------------------------------------
 
 // Sends batches until the slices of the leader are loaded, or another thread waits for the connection.
-void GroupCommit::pump(WaitingThread& leader, redis::Connection& connection, std::deque<InFlightBatch>& batches) {
+void GroupCommit::pump(WaitingThread& leader, redis::Connection& connection, std::deque<InFlightBatch>& batches,
+                       redis::TimeLimit::Scope& limit) {
+  const auto extend = [&] {
+    if (leader.patience.count() > 0) limit.extend(redis::Clock::now() + leader.patience);
+  };
   bool more = true;
   do {
     while (more && batches.size() < kBatchesInFlight) {
@@ -411,6 +423,7 @@ void GroupCommit::pump(WaitingThread& leader, redis::Connection& connection, std
         batches.pop_back();
       } else {
         submit(batches.back(), connection);
+        if (batches.back().bytes >= kCallBytes) extend();  // a slow link has taken them
       }
     }
     if (batches.empty()) return;
@@ -421,7 +434,10 @@ void GroupCommit::pump(WaitingThread& leader, redis::Connection& connection, std
       resent = batches.front().pipeline->resent();  // later batches are resent, too: keep the order
       batches.pop_front();
     }
-    if (more || !batches.empty()) wake_done();
+    if (more || !batches.empty()) {
+      extend();
+      wake_done();
+    }
   } while (more || !batches.empty());
 }
 
@@ -489,7 +505,7 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
   ++answered_.batches;
   std::optional<std::string> marker = read_extras(batch);
   std::optional<Failure> broken = delete_bodies(batch, connection);  // or the connection leads to the wrong server
-  const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
+  const std::optional<Failure> missing = shared_connection_.write_concern().missing(batch.confirmation);
   std::unique_lock lock(mutex_);
   if (marker) markers_.push_back(std::move(*marker));
   const std::vector<SendCall> calls = std::exchange(batch.calls, {});
@@ -499,13 +515,12 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
       answers = call.outcomes();
       needs_registration_ = needs_registration_ || call.is_first->get();
     });
-    if (!failure && !missing.empty()) {
-      failure = {Failure::Kind::connection, "sent to " + connection.where() + ", but " + missing};
-    }
+    if (!failure && missing) failure = {missing->kind, "sent to " + connection.where() + ", but " + missing->text};
     if (failure) {
       const SendOutcome outcome = outcome_of(*failure);
       call.for_each([&](PendingMessage& message) { message.outcome = outcome; });
-      if (outcome == SendOutcome::in_doubt) broken = failure;  // the server may not be the master any more
+      const bool is_lost = outcome == SendOutcome::in_doubt || outcome == SendOutcome::not_durable;
+      if (is_lost) broken = failure;  // the server may not be the master any more
     } else {
       auto answer = answers.begin();
       call.for_each([&](PendingMessage& message) { message.outcome = outcome_of(*answer++); });
@@ -514,6 +529,7 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
   }
   lock.unlock();
   if (broken) redis::raise(*broken);
+  shared_connection_.endpoint().answered();
 }
 
 // The layout and the marker. A missing right, or another type of a key, is no error of the sends.

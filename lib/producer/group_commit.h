@@ -12,6 +12,7 @@
 #include "queue/layout_keeper.h"
 #include "queue/shared_connection.h"
 #include "redis/failure.h"
+#include "redis/time_limit.h"
 #include "store/moves.h"
 
 #include <delayqueue/sender.h>
@@ -35,6 +36,7 @@ enum class SendOutcome {
   not_written,  // no server has run its script call, so it may be sent elsewhere
   in_doubt,     // its bytes may have left, so it may be stored
   refused,      // Redis has refused its script call
+  not_durable,  // the server has executed it, but not confirmed in time that it is as durable as required
   created,      // these three as in SendResult: the server has executed its script call
   existed,
   cancelled,
@@ -47,6 +49,7 @@ struct PendingMessage {
   const store::SendTerms* terms = nullptr;
   std::string_view headers{};  // packed
   SendOutcome outcome = SendOutcome::not_written;
+  bool was_in_doubt = false;  // after an earlier attempt of the call
 
   std::size_t size() const { return payload.size() + headers.size(); }
   bool is_executed() const { return outcome >= SendOutcome::created; }
@@ -67,6 +70,8 @@ struct Slice {
   // See SendTerms::bodies_first. One script for all new messages: of two scripts, one that the server has not loaded
   // would run after the other, and change the order.
   std::optional<bool> bodies_first{};
+  // How long the server may be silent, besides the timeouts of the connection; 0: as long as these say.
+  milliseconds patience{0};
 
   std::optional<redis::Failure> failure{};  // of a step
   bool withdrawn = false;                   // it did not wait for a server that does not answer: see Elsewhere
@@ -122,7 +127,8 @@ class GroupCommit {
   void run_leader(WaitingThread& leader);
   void wake_done();
   WaitingThread* take_done();
-  void pump(WaitingThread& leader, redis::Connection& connection, std::deque<InFlightBatch>& batches);
+  void pump(WaitingThread& leader, redis::Connection& connection, std::deque<InFlightBatch>& batches,
+            redis::TimeLimit::Scope& limit);
   bool load(InFlightBatch& batch, const WaitingThread& leader);
   bool add_step(InFlightBatch& batch, Slice& slice);
   void submit(InFlightBatch& batch, redis::Connection& connection);

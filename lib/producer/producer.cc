@@ -140,7 +140,7 @@ std::vector<SendRequest> Producer::Impl::send(std::vector<PendingMessage> messag
     request.bodies_first = bytes >= store::kStagedBytes;
   }
   const auto began = std::chrono::steady_clock::now();
-  router_.send(requests);
+  router_.send(requests, began);
   reporter_.count(requests, began);
   if (request.failure) std::rethrow_exception(request.error());
   reporter_.sent(router_, requests);

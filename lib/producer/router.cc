@@ -1,12 +1,15 @@
 #include "producer/router.h"
 
 #include "os/resources.h"
+#include "producer/repeat.h"
 #include "redis/pipeline.h"
+#include "redis/time_limit.h"
 #include "store/record.h"
 
 #include <delayqueue/error.h>
 
 #include <algorithm>
+#include <deque>
 #include <future>
 #include <string_view>
 
@@ -32,6 +35,26 @@ class EndOfThreads {
 
  private:
   std::atomic<bool>& has_threads_;
+};
+
+// The pause before a repeat. The first one is made at once: a connection may have broken that was idle for long.
+class RepeatPause {
+ public:
+  void again() { pause_ = std::clamp(2 * pause_, kShortest, kLongest); }
+  milliseconds length() const { return pause_; }
+
+  // Returns false, and does not sleep, if there is no time for a repeat.
+  bool sleep(redis::Clock::time_point end) const {
+    if (redis::Clock::now() + pause_ >= end) return false;
+    if (pause_.count() > 0) std::this_thread::sleep_for(pause_);
+    return true;
+  }
+
+ private:
+  static constexpr milliseconds kShortest{10};
+  static constexpr milliseconds kLongest{250};
+
+  milliseconds pause_{0};
 };
 
 // Whether Redis has refused a command within a script, which may have stored messages before it. So they must not be
@@ -88,7 +111,8 @@ void PartitionTurns::begin() {
 // A partition: its connections, and the threads that send to it.
 struct Router::Partition {
   Partition(const Client& client, const std::string& queue, const ProducerOptions& options, LayoutKeeper& keeper)
-      : connection(client, queue, options.durability),
+      : connection(client, queue, options.durability, RegisterQueue::yes,
+                   options.send_timeout.count() > 0 ? WhileAway::call_fails : WhileAway::call_tries),
         copy(keeper, connection.endpoint(), 0),
         first(connection, options.tuning.busy_wait, answered, &copy),
         second_connection(connection, 0),
@@ -122,6 +146,7 @@ struct Router::Partition {
 Router::Router(const Client& client, const std::string& queue, const ProducerOptions& options,
                FailureReporter& failures)
     : busy_wait_(options.tuning.busy_wait),
+      send_timeout_(options.send_timeout),
       name_crc_(store::name_crc(queue, client.keys().prefix)),
       has_one_partition_(client.keys().go.bodies_under_dp),
       home_(std::make_unique<Partition>(client, queue, options, keeper_)),
@@ -180,30 +205,61 @@ unsigned Router::partition_of(const std::string& id) {
   return named_by(id) == 0 ? 0 : keeper_.partitions_of({id}).front();
 }
 
-SharedConnection& Router::connection_of(const std::string& id) {
-  const unsigned named = named_by(id);
-  return partition(named < keeper_.known().top ? named : 0).connection;
-}
+// The partition that an id is in which names this one, as far as is known.
+unsigned Router::known(unsigned named) const { return named < keeper_.known().top ? named : 0; }
+
+SharedConnection& Router::connection_of(const std::string& id) { return partition(known(named_by(id))).connection; }
 
 // ---- Calls by id ----------------------------------------------------------------------------------------------------
 
 std::string Router::cancel(const std::string& id) {
-  SharedConnection& connection = partition(partition_of(id)).connection;
-  return connection.ask([&](redis::Pipeline& pipeline) { return connection.moves().cancel(pipeline, id); },
-                        [](const std::string& state) { return state != "unknown" && state != "unack"; });
+  return repeat_by_id(id, false, [&](bool& in_doubt, Clock::duration /*passed*/) {
+    SharedConnection& connection = partition(partition_of(id)).connection;
+    return connection.ask([&](redis::Pipeline& pipeline) { return connection.moves().cancel(pipeline, id); },
+                          [](const std::string& state) { return state != "unknown" && state != "unack"; }, in_doubt);
+  });
 }
 
+// The delay counts from the first attempt.
 std::string Router::reschedule(const std::string& id, const store::Due& due) {
-  const unsigned number = partition_of(id);
-  SharedConnection& connection = partition(number).connection;
-  const auto add = [&](redis::Pipeline& pipeline) {
-    RescheduleAnswer answers{connection.moves().reschedule(pipeline, id, due), std::nullopt};
-    if (number > 0) answers.marker = connection.moves().take_marker(pipeline);
-    return answers;
-  };
-  Rescheduled answer = connection.ask(add, [](const Rescheduled& done) { return done.outcome == "moved"; });
-  if (answer.marker) forward(number, {std::move(*answer.marker)});
-  return answer.outcome;
+  return repeat_by_id(id, true, [&](bool& in_doubt, Clock::duration passed) {
+    const unsigned number = partition_of(id);
+    SharedConnection& connection = partition(number).connection;
+    store::Due left = due;
+    if (due.delay) left.delay = std::max(*due.delay - std::chrono::floor<milliseconds>(passed), milliseconds(0));
+    const auto add = [&](redis::Pipeline& pipeline) {
+      RescheduleAnswer answers{connection.moves().reschedule(pipeline, id, left), std::nullopt};
+      if (number > 0) answers.marker = connection.moves().take_marker(pipeline);
+      return answers;
+    };
+    const auto has_written = [](const Rescheduled& done) { return done.outcome == "moved"; };
+    Rescheduled answer = connection.ask(add, has_written, in_doubt);
+    if (answer.marker) forward(number, {std::move(*answer.marker)});
+    return answer.outcome;
+  });
+}
+
+// Calls the function until it succeeds, or a repeat makes no sense, or there is no time for it.
+template <class Call>
+std::string Router::repeat_by_id(const std::string& id, bool repeats_in_doubt, Call call) {
+  const auto began = Clock::now();
+  const bool repeats = send_timeout_.count() > 0;
+  const auto end = repeats ? began + send_timeout_ : Clock::time_point::max();
+  const redis::TimeLimit::Scope limit(end);
+  int attempts = 1;
+  for (RepeatPause pause;; pause.again(), ++attempts) {
+    bool in_doubt = false;
+    std::string result;
+    auto failure = redis::attempt([&] { result = call(in_doubt, Clock::now() - began); });
+    if (!failure) return result;
+    const SendOutcome outcome = in_doubt ? SendOutcome::in_doubt : SendOutcome::not_written;
+    const bool may_repeat = next_step(outcome, *failure, false) == NextStep::repeat && (repeats_in_doubt || !in_doubt);
+    if (!repeats || !may_repeat) redis::raise(*failure);
+    if (!pause.sleep(end) || !wait({named_by(id)}, false, end)) {
+      explain(*failure, named_by(id), attempts, began);
+      redis::raise(*failure);
+    }
+  }
 }
 
 // ---- Sending --------------------------------------------------------------------------------------------------------
@@ -230,7 +286,16 @@ struct Router::Part {
   }
 };
 
-void Router::send(std::vector<SendRequest>& requests) {
+void Router::send(std::vector<SendRequest>& requests, Clock::time_point began) {
+  if (send_timeout_.count() == 0) return attempt(requests);
+  for (SendRequest& request : requests) request.patience = send_timeout_;
+  const redis::TimeLimit::Scope limit(began + send_timeout_);
+  attempt(requests);
+  const auto has_failed = [](const SendRequest& request) { return request.failure.has_value(); };
+  if (std::any_of(requests.begin(), requests.end(), has_failed)) repeat(requests, began);
+}
+
+void Router::attempt(std::vector<SendRequest>& requests) {
   if (!knows_layout_) {
     if (const auto failure = read_first_layout()) {
       for (SendRequest& request : requests) fail(request, *failure);
@@ -242,6 +307,158 @@ void Router::send(std::vector<SendRequest>& requests) {
   next.reserve(parts.size());
   for (Part& part : parts) next.push_back(&part);
   while (!next.empty()) next = send_round(std::move(next));
+}
+
+// ---- Repeats --------------------------------------------------------------------------------------------------------
+
+// The messages of a request that are sent again, as a request of their own.
+struct Router::Repeat {
+  struct Place {
+    std::size_t in_whole;
+    bool keeps_id;  // it may be stored, or the caller has named it
+  };
+
+  SendRequest* whole;
+  std::vector<Place> places{};
+  SendRequest request{};
+  std::deque<store::SendTerms> terms{};  // of those whose new ids may exist by now
+
+  void begin(milliseconds patience);
+  bool end();
+};
+
+void Router::Repeat::begin(milliseconds patience) {
+  request.bodies_first = whole->bodies_first;
+  request.patience = patience;
+  const store::SendTerms* copied = nullptr;
+  for (const Place& place : places) {
+    PendingMessage message = std::move(whole->messages[place.in_whole]);
+    message.was_in_doubt = message.was_in_doubt || message.outcome == SendOutcome::in_doubt;
+    message.outcome = SendOutcome::not_written;
+    if (message.terms->new_ids && place.keeps_id) {
+      if (copied != message.terms) terms.push_back(*message.terms);
+      copied = message.terms;
+      terms.back().new_ids = false;
+      message.terms = &terms.back();
+    } else if (message.terms->new_ids) {
+      message.id.clear();
+    }
+    request.messages.push_back(std::move(message));
+  }
+}
+
+// Moves the results to the whole. Returns whether there is one more.
+bool Router::Repeat::end() {
+  bool has_progress = false;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    PendingMessage& sent = request.messages[i];
+    PendingMessage& of_whole = whole->messages[places[i].in_whole];
+    sent.outcome = merged(sent.outcome, sent.was_in_doubt);
+    has_progress = has_progress || sent.is_executed();
+    sent.terms = of_whole.terms;
+    of_whole = std::move(sent);
+  }
+  whole->failure = std::move(request.failure);
+  return has_progress;
+}
+
+// A request with a message that Redis has refused has failed, also if others of its messages could be repeated.
+std::vector<Router::Repeat> Router::repeats_of(std::vector<SendRequest>& requests) const {
+  std::vector<Repeat> repeats;
+  for (SendRequest& request : requests) {
+    if (!request.failure) continue;
+    std::set<unsigned> in_doubt;
+    for (const PendingMessage& message : request.messages) {
+      if (message.outcome == SendOutcome::in_doubt) in_doubt.insert(named_by(message.id));
+    }
+    Repeat repeat{&request};
+    bool fails = false;
+    for (std::size_t i = 0; i < request.messages.size() && !fails; ++i) {
+      const PendingMessage& message = request.messages[i];
+      const NextStep step = next_step(message.outcome, *request.failure, message.terms->new_ids);
+      fails = step == NextStep::fail;
+      // What is not written stays behind what may be written to the same partition: this keeps the order.
+      const bool stays = step == NextStep::repeat || in_doubt.count(named_by(message.id)) > 0;
+      if (step != NextStep::none) repeat.places.push_back({i, stays});
+    }
+    if (!fails && !repeat.places.empty()) repeats.push_back(std::move(repeat));
+  }
+  return repeats;
+}
+
+// A batch may take longer than send_timeout: the time counts from the last message that was sent.
+void Router::repeat(std::vector<SendRequest>& requests, Clock::time_point began) {
+  const auto has_progress_in = [](const SendRequest& request) {
+    return std::any_of(request.messages.begin(), request.messages.end(),
+                       [](const PendingMessage& message) { return message.is_executed(); });
+  };
+  auto end = std::any_of(requests.begin(), requests.end(), has_progress_in) ? Clock::now() : began;
+  end += send_timeout_;
+  int attempts = 1;
+  for (RepeatPause pause;; pause.again(), ++attempts) {
+    std::vector<Repeat> repeats = repeats_of(requests);
+    if (repeats.empty()) return;
+    std::set<unsigned> stay;
+    bool any_moves = false;
+    for (const Repeat& repeat : repeats) {
+      for (const Repeat::Place& place : repeat.places) {
+        any_moves = any_moves || !place.keeps_id;
+        if (place.keeps_id) stay.insert(named_by(repeat.whole->messages[place.in_whole].id));
+      }
+    }
+    if (!pause.sleep(end) || !wait(stay, any_moves, end)) {
+      const unsigned any = stay.empty() ? 0 : *stay.begin();
+      for (const Repeat& repeat : repeats) explain(*repeat.whole->failure, any, attempts, began);
+      return;
+    }
+    const redis::TimeLimit::Scope limit(end);
+    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+    std::vector<SendRequest> again;
+    again.reserve(repeats.size());
+    for (Repeat& repeat : repeats) {
+      repeat.begin(std::max(left, milliseconds(1)));
+      again.push_back(std::move(repeat.request));
+    }
+    attempt(again);
+    bool has_progress = false;
+    for (std::size_t i = 0; i < repeats.size(); ++i) {
+      repeats[i].request = std::move(again[i]);
+      has_progress = repeats[i].end() || has_progress;
+    }
+    if (has_progress) end = Clock::now() + send_timeout_;
+  }
+}
+
+// Waits until a partition can be used: one of `stay`, or with any_moves any one. Returns false when it is too late for
+// a repeat: at `until`, or if the server has been away for send_timeout.
+bool Router::wait(const std::set<unsigned>& stay, bool any_moves, Clock::time_point until) {
+  Outages& outages = home_->connection.endpoint().outages();
+  if (!outages.any()) return true;
+  std::vector<std::string> servers;
+  for (const unsigned named : stay) {
+    servers.push_back(server_of(known(named)));
+    if (const auto away = outages.away(servers.back())) until = std::min(until, away->since + send_timeout_);
+  }
+  if (any_moves) {
+    auto last = Clock::time_point::min();
+    for (unsigned number = 0; number < count(); ++number) {
+      servers.push_back(server_of(number));
+      const auto away = outages.away(servers.back());
+      last = std::max(last, away ? away->since + send_timeout_ : Clock::time_point::max());
+    }
+    if (stay.empty()) until = std::min(until, last);
+  }
+  return outages.wait(servers, until) && Clock::now() < until;
+}
+
+// Adds how long the server has been away, or how often the call was repeated.
+void Router::explain(Failure& failure, unsigned named, int attempts, Clock::time_point began) {
+  if (auto away = home_->connection.endpoint().outages().away(server_of(known(named)))) {
+    failure.text = std::move(away->text);
+  } else if (attempts > 1) {
+    const auto ms = std::chrono::duration_cast<milliseconds>(Clock::now() - began).count();
+    failure.text += " (" + std::to_string(attempts) + " attempts in " + std::to_string(ms) + " ms)";
+  }
 }
 
 // Makes ids that name this partition: the only place that does. `replaces`: for all messages, else for those that have
@@ -298,6 +515,7 @@ void Router::add_parts(SendRequest& whole, std::vector<Part>& parts) {
     } else {
       parts.push_back({&whole, spreads, number});
       parts.back().slice.bodies_first = whole.bodies_first;
+      parts.back().slice.patience = whole.patience;
       parts.back().add(message);
     }
   }
@@ -472,6 +690,7 @@ bool Router::move_after_failure(Part& part) {
   Slice again;
   again.messages = std::move(part.slice.messages);
   again.bodies_first = part.slice.bodies_first;
+  again.patience = part.slice.patience;
   for (PendingMessage* const message : again.messages) message->outcome = SendOutcome::not_written;
   part.slice = std::move(again);
   part.partition = *next;

@@ -18,6 +18,7 @@
 #include "queue/layout_keeper.h"
 #include "queue/shared_connection.h"
 #include "redis/failure.h"
+#include "redis/socket.h"
 
 #include <delayqueue/producer.h>
 
@@ -42,6 +43,7 @@ namespace delayqueue {
 struct SendRequest {
   std::vector<PendingMessage> messages{};
   std::optional<bool> bodies_first{};       // see Slice
+  milliseconds patience{0};                 // the same
   std::optional<redis::Failure> failure{};  // of some of them; later ones may not have been sent
 
   // Sets `failure`, as Slice::fail() does.
@@ -94,6 +96,8 @@ class PartitionTurns {
 // Any number of threads may use one Router.
 class Router {
  public:
+  using Clock = redis::Clock;
+
   // Does not connect. Throws std::invalid_argument.
   Router(const Client& client, const std::string& queue, const ProducerOptions& options, FailureReporter& failures);
   ~Router();
@@ -102,10 +106,12 @@ class Router {
 
   // Sends the requests. Makes ids for the messages that have none, which are those with SendTerms::new_ids. Returns
   // when all have been sent or have failed. While the queue has one partition, the requests of one call are sent in
-  // order if each has one step.
-  void send(std::vector<SendRequest>& requests);
+  // order if each has one step and nothing is repeated. `began`: when the call began. Repeats what has failed because a
+  // server is away, until it succeeds, the server has been away for send_timeout, or nothing has succeeded for so long.
+  void send(std::vector<SendRequest>& requests, Clock::time_point began);
 
-  // Send the move to the partition that the id belongs to. Throw what LayoutKeeper::partitions_of() throws.
+  // Send the move to the partition that the id belongs to, and repeat it likewise; a cancel only while nothing of it
+  // was written: after a lost answer the repeat would find no message. Throw what LayoutKeeper::partitions_of() throws.
   std::string cancel(const std::string& id);
   std::string reschedule(const std::string& id, const store::Due& due);
 
@@ -128,7 +134,17 @@ class Router {
   std::optional<redis::Failure> read_first_layout();
   void read_copy(unsigned number);
   unsigned named_by(const std::string& id) const;
+  unsigned known(unsigned named) const;
   unsigned partition_of(const std::string& id);
+
+  struct Repeat;
+  void attempt(std::vector<SendRequest>& requests);
+  void repeat(std::vector<SendRequest>& requests, Clock::time_point began);
+  std::vector<Repeat> repeats_of(std::vector<SendRequest>& requests) const;
+  bool wait(const std::set<unsigned>& stay, bool any_moves, Clock::time_point until);
+  void explain(redis::Failure& failure, unsigned named, int attempts, Clock::time_point began);
+  template <class Call>
+  std::string repeat_by_id(const std::string& id, bool repeats_in_doubt, Call call);
 
   std::optional<redis::Failure> give_ids(const std::vector<PendingMessage*>& messages, unsigned number,
                                          bool replaces) const;
@@ -157,6 +173,7 @@ class Router {
   void send_markers(const std::vector<std::pair<unsigned, std::string>>& markers);
 
   const std::chrono::microseconds busy_wait_;
+  const milliseconds send_timeout_;
   const std::uint16_t name_crc_;
   const bool has_one_partition_;  // by its options
   const std::unique_ptr<Partition> home_;

@@ -1,6 +1,7 @@
 #include "queue/connection_pool.h"
 
 #include "embedded/folder_servers.h"
+#include "redis/pipeline.h"
 
 #include <algorithm>
 #include <atomic>
@@ -79,6 +80,20 @@ ConnectionPool::Lent ConnectionPool::connect(int slot) {
   entry->connection = topology_->connect(slot);
   entry->number = ++made;
   return {std::move(entry), this};
+}
+
+// The connection is for the calls that have waited.
+void ConnectionPool::probe(int slot) {
+  Lent connection = connect(slot);
+  try {
+    redis::Pipeline pipeline(*connection);
+    pipeline.command("PING");
+    pipeline.run();
+    pipeline.reply(0);
+  } catch (...) {
+    connection.close();
+    throw;
+  }
 }
 
 // Without memory for the list the connection is closed.

@@ -6,6 +6,7 @@
 // large payload, nor until its writes are durable. A connection that breaks fails only the call that has it.
 #pragma once
 
+#include "queue/outages.h"
 #include "redis/topology.h"
 #include "redis/url.h"
 
@@ -63,6 +64,9 @@ class ConnectionPool {
   // The topology of all users. It outlives the connections of the pool.
   redis::Topology& topology() { return *topology_; }
 
+  // The outages of its servers, which its users share.
+  Outages& outages() { return outages_; }
+
   // The connection to the owner of the slot (see Topology) that was returned last and is usable as far as it is known
   // without a request; or none.
   Lent take(int slot);
@@ -78,11 +82,13 @@ class ConnectionPool {
   };
 
   void give_back(std::unique_ptr<Entry> entry) noexcept;
+  void probe(int slot);
 
   const std::unique_ptr<redis::Topology> topology_;
   const milliseconds idle_limit_;
-  std::mutex mutex_;                         // guards idle_
-  std::deque<std::unique_ptr<Entry>> idle_;  // in the order in which they were returned
+  std::mutex mutex_;                                    // guards idle_
+  std::deque<std::unique_ptr<Entry>> idle_;             // in the order in which they were returned
+  Outages outages_{[this](int slot) { probe(slot); }};  // last: its thread uses the members above
 };
 
 }  // namespace delayqueue

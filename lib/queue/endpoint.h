@@ -59,6 +59,14 @@ class Endpoint {
   ConnectionPool::Lent take_idle() { return pool_->take(slot_); }
   ConnectionPool::Lent open() { return pool_->connect(slot_); }
 
+  // The outages of the servers of the pool. For this partition: failed(), answered() and away().
+  Outages& outages() { return pool_->outages(); }
+  void failed(const std::string& why, redis::Clock::time_point since) { outages().failed(server(), slot_, why, since); }
+  void answered() {
+    if (outages().any()) outages().answered(server());
+  }
+  std::optional<Outages::Away> away() { return outages().any() ? outages().away(server()) : std::nullopt; }
+
   // Whether a connection of the same queue, or of the same pool, leads to the master of this partition, as far as it is
   // known. If so, prepares it for requests about the partition.
   bool reaches(redis::Connection& connection) { return pool_->topology().reuse(connection, slot_); }

@@ -116,6 +116,11 @@ void validate(const ProducerOptions& options) {
     wrong("tuning.busy_wait", std::to_string(options.tuning.busy_wait.count()) + " us", "0 to 1000 us");
   }
   check_durability(options.durability);
+  check_at_least("send_timeout", options.send_timeout, milliseconds(0));
+  if (options.send_timeout.count() > 0 && options.durability.timeout() > options.send_timeout) {
+    wrong("durability.timeout", text(options.durability.timeout()),
+          "at most send_timeout, which is " + text(options.send_timeout));
+  }
 }
 
 void validate(const ConsumerOptions& options, bool settles_later) {

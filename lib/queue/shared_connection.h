@@ -18,23 +18,29 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace delayqueue {
 
+// While a server is away: whether a call tries to use it, or fails at once and leaves that to the thread of Outages.
+enum class WhileAway { call_tries, call_fails };
+
 class SharedConnection {
  public:
   SharedConnection(const Client& client, const std::string& queue, const Durability& durability = {},
-                   RegisterQueue registers = RegisterQueue::yes)
+                   RegisterQueue registers = RegisterQueue::yes, WhileAway while_away = WhileAway::call_tries)
       : endpoint_(client, queue, registers, SharePool::yes),
         moves_(endpoint_.keys(), {true, client.keys().go.remove_from_lists ? kMaxSearchedList : 0}),
-        write_concern_(durability) {}
+        write_concern_(durability),
+        while_away_(while_away) {}
 
   // To a partition of the queue of `home`.
   SharedConnection(const SharedConnection& home, unsigned partition)
       : endpoint_(home.endpoint_, partition),
         moves_(endpoint_.keys(), {true, home.moves_.search_lists()}),
-        write_concern_(home.write_concern_) {}
+        write_concern_(home.write_concern_),
+        while_away_(home.while_away_) {}
 
   const store::Moves& moves() const { return moves_; }
   const WriteConcern& write_concern() const { return write_concern_; }
@@ -48,10 +54,19 @@ class SharedConnection {
     const std::lock_guard lock(mutex_);
     ConnectionPool::Lent connection = take(called_at);
     try {
-      return call(*connection);
+      if constexpr (std::is_void_v<decltype(call(*connection))>) {
+        call(*connection);
+        endpoint_.answered();
+      } else {
+        auto result = call(*connection);
+        endpoint_.answered();
+        return result;
+      }
     } catch (const ReplyError&) {
+      endpoint_.answered();
       throw;
     } catch (...) {  // replies may be unread
+      note_failure((*connection).silent_since());
       connection.close();
       reconnects_ = true;
       throw;
@@ -63,21 +78,27 @@ class SharedConnection {
 
   // Sends one request and returns its reply: `ask` adds the request to a pipeline. Throws ConnectionError if the change
   // does not become as durable as required. `has_written`: whether the request has written for certain, by its reply.
+  // `in_doubt`: becomes true when it is written, and false again when Redis has refused it for now.
   template <class Ask>
   auto ask(Ask ask) {
-    return this->ask(std::move(ask), [](const auto&) { return false; });
+    bool in_doubt = false;
+    return this->ask(
+        std::move(ask), [](const auto&) { return false; }, in_doubt);
   }
   template <class Ask, class HasWritten>
-  auto ask(Ask ask, HasWritten has_written) {
+  auto ask(Ask ask, HasWritten has_written, bool& in_doubt) {
     return with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       const auto answer = ask(pipeline);
       const auto confirmation = write_concern_.ask_after_write(pipeline, moves_.keys().stats);
+      in_doubt = true;
       pipeline.run();
+      in_doubt = false;
       auto result = answer.get();
-      const std::string missing = write_concern_.missing(confirmation, has_written(result));
-      if (!missing.empty()) {
-        throw ConnectionError("done at " + connection.where() + ", but " + missing);
+      in_doubt = true;
+      if (auto missing = write_concern_.missing(confirmation, has_written(result))) {
+        missing->text = "done at " + connection.where() + ", but " + missing->text;
+        redis::raise(*missing);
       }
       return result;
     });
@@ -88,6 +109,9 @@ class SharedConnection {
   // server that does not respond.
   ConnectionPool::Lent take(redis::Clock::time_point called_at) {
     if (connect_failure_ && called_at <= failed_at_) redis::raise(*connect_failure_);
+    if (while_away_ == WhileAway::call_fails) {
+      if (auto away = endpoint_.away()) redis::raise({redis::Failure::Kind::connection, std::move(away->text)});
+    }
     try {
       ConnectionPool::Lent connection = take_idle();
       if (connection.is_none()) connection = connect();
@@ -113,10 +137,23 @@ class SharedConnection {
   }
 
   ConnectionPool::Lent connect() {
-    ConnectionPool::Lent connection = endpoint_.open();
-    reconnects_ = false;
-    verify(connection);
-    return connection;
+    const auto began = redis::Clock::now();
+    try {
+      ConnectionPool::Lent connection = endpoint_.open();
+      reconnects_ = false;
+      verify(connection);
+      return connection;
+    } catch (const ConnectionError&) {
+      note_failure(began);
+      throw;
+    }
+  }
+
+  // Of the exception that is being handled.
+  void note_failure(redis::Clock::time_point since) {
+    if (while_away_ == WhileAway::call_tries) return;
+    const redis::Failure failure = redis::current_failure();
+    if (failure.kind == redis::Failure::Kind::connection) endpoint_.failed(failure.text, since);
   }
 
   // Verifies the queue once on each connection: until now objects of other queues may have used it. An error of the
@@ -141,6 +178,7 @@ class SharedConnection {
   Endpoint endpoint_;
   const store::Moves moves_;
   const WriteConcern write_concern_;
+  const WhileAway while_away_;
   FairMutex mutex_;                                // guards all members below
   std::set<std::uint64_t> verified_;               // the numbers of connections on which the queue is verified
   bool reconnects_ = false;                        // the last connection failed: the next call opens one

@@ -9,6 +9,8 @@ namespace {
 
 constexpr milliseconds kBriefTimeout{10};
 
+using Kind = redis::Failure::Kind;
+
 redis::Reply whole_reply(redis::Reply reply) { return reply; }
 
 }  // namespace
@@ -53,19 +55,30 @@ WriteConcern::Asked WriteConcern::ask_after_write(redis::Pipeline& pipeline, con
   return {written, add(pipeline, briefly ? std::min(wanted_.timeout(), kBriefTimeout) : wanted_.timeout())};
 }
 
-std::string WriteConcern::missing(const Asked& asked, bool has_written) const noexcept try {
-  if (!asked.confirmed) return {};
+std::optional<redis::Failure> WriteConcern::missing(const Asked& asked, bool has_written) const {
+  if (!asked.confirmed) return std::nullopt;
+  bool is_on_disk = false;
+  long long confirmed = 0;
+  if (auto failure = redis::attempt([&] {
+        if (asked.written && !has_written) asked.written->get();
+        const redis::Reply reply = asked.confirmed->get();
+        if (wanted_.kind() == Durability::Kind::disk) {
+          is_on_disk = reply[0].integer() >= 1;
+        } else {
+          confirmed = reply.integer();
+        }
+      })) {
+    if (failure->kind != Kind::connection) failure->kind = Kind::not_durable;
+    return failure;
+  }
   const std::string within = " within " + std::to_string(wanted_.timeout().count()) + " ms";
-  if (asked.written && !has_written) asked.written->get();
-  const redis::Reply reply = asked.confirmed->get();
-  if (wanted_.kind() == Durability::Kind::disk)
-    return reply[0].integer() >= 1 ? "" : "not on the server's disk" + within;
-  const long long confirmed = reply.integer();
-  if (confirmed >= wanted_.replica_count()) return {};
-  return "only " + std::to_string(confirmed) + " of " + std::to_string(wanted_.replica_count()) + " replicas have it" +
-         within;
-} catch (const std::exception& e) {
-  return e.what();
+  if (wanted_.kind() == Durability::Kind::disk) {
+    if (is_on_disk) return std::nullopt;
+    return redis::Failure{Kind::not_durable, "not on the server's disk" + within};
+  }
+  if (confirmed >= wanted_.replica_count()) return std::nullopt;
+  return redis::Failure{Kind::not_durable, "only " + std::to_string(confirmed) + " of " +
+                                               std::to_string(wanted_.replica_count()) + " replicas have it" + within};
 }
 
 }  // namespace delayqueue

@@ -1,6 +1,7 @@
 // Write concern: confirms that writes are as durable as Durability requires.
 #pragma once
 
+#include "redis/failure.h"
 #include "redis/pipeline.h"
 
 #include <delayqueue/client.h>
@@ -37,9 +38,10 @@ class WriteConcern {
   // server that did not confirm the last writes in time.
   Asked ask_after_write(redis::Pipeline& pipeline, const std::string& stats, bool briefly = false) const;
 
-  // Reads the replies and describes the missing durability; empty: all writes are confirmed. With `has_written` the
-  // requests have written, so that Redis may have refused the write that was added: memory may be full. Throws nothing.
-  std::string missing(const Asked& asked, bool has_written = false) const noexcept;
+  // Reads the replies and describes the missing durability; unset: all writes are confirmed. Of kind `connection` if
+  // the server could not tell, as after a failover; else `not_durable`. With `has_written` the requests have written,
+  // so that Redis may have refused the write that was added: memory may be full.
+  std::optional<redis::Failure> missing(const Asked& asked, bool has_written = false) const;
 
  private:
   redis::Answer<redis::Reply> add(redis::Pipeline& pipeline, milliseconds timeout) const;

@@ -3,6 +3,7 @@
 #include "os/interrupt.h"
 #include "redis/escaped.h"
 #include "redis/resp.h"
+#include "redis/time_limit.h"
 #include "redis/tls_socket.h"
 #include "redis/url_parts.h"
 
@@ -115,7 +116,7 @@ Connection::Connection(const Address& address, const Login& login, const ClientO
 // The connect timeout starts here, after the files were read.
 Connection::Connection(const std::unique_ptr<Tls>& tls, const Address& address, const Login& login,
                        const ClientOptions& options, Cluster* cluster)
-    : Connection(tls.get(), Clock::now() + options.connect_timeout, address, login, options, cluster) {}
+    : Connection(tls.get(), TimeLimit::cut(Clock::now() + options.connect_timeout), address, login, options, cluster) {}
 
 Connection::Connection(Tls* tls, Deadline deadline, const Address& address, const Login& login,
                        const ClientOptions& options, Cluster* cluster)
@@ -139,7 +140,7 @@ Connection::~Connection() { shutdown_handle_->release(); }
 void Connection::write(const std::vector<std::string_view>& pieces) {
   if (broken_) fail("cannot write to " + where_ + ": the connection is already broken");
   broken_ = true;  // until all bytes are written
-  Patience patience(command_timeout_);
+  Patience patience(TimeLimit::cut(command_timeout_));
   try {
     transport_->write(pieces, patience);
   } catch (const ConnectionError& e) {
@@ -217,14 +218,14 @@ Deadline Connection::silent_since() const {
 
 ReplyPtr Connection::read(milliseconds longer) {
   if (broken_) fail("cannot read from " + where_ + ": the connection is already broken");
-  Patience patience(command_timeout_, Clock::now() + longer);
+  Patience patience(TimeLimit::cut(command_timeout_), Clock::now() + longer);
   return read_within(patience);
 }
 
 ReplyPtr Connection::read_arrived(milliseconds longer) {
   if (broken_) fail("cannot read from " + where_ + ": the connection is already broken");
   if (ReplyPtr reply = parse()) return reply;
-  if (!waits_) waits_.emplace(command_timeout_, Clock::now() + longer);
+  if (!waits_) waits_.emplace(TimeLimit::cut(command_timeout_), Clock::now() + longer);
   while (fill_arrived(*waits_)) {
     if (ReplyPtr reply = parse()) return reply;
     if (Clock::now() >= waits_->due()) break;

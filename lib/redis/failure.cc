@@ -15,6 +15,8 @@ Failure current_failure() {
     throw;
   } catch (const SlotUnavailable& e) {
     return {Kind::slot_unavailable, e.what(), e.is_moving()};
+  } catch (const NotDurable& e) {
+    return {Kind::not_durable, e.what()};
   } catch (const ConnectionError& e) {
     return {Kind::connection, e.what()};
   } catch (const ScriptsMissing& e) {
@@ -38,6 +40,8 @@ std::exception_ptr exception_of(const Failure& failure) {
       return std::make_exception_ptr(SlotUnavailable(failure.text, failure.slot_moves));
     case Kind::connection:
       return std::make_exception_ptr(ConnectionError(failure.text));
+    case Kind::not_durable:
+      return std::make_exception_ptr(NotDurable(failure.text));
     case Kind::reply:
       return std::make_exception_ptr(ReplyError(failure.text));
     case Kind::access_denied:

@@ -10,11 +10,12 @@
 
 namespace delayqueue::redis {
 
-// One kind for each exception that callers of the library tell apart, and for the two of reply.h.
+// One kind for each exception that callers of the library tell apart, and for those of reply.h.
 struct Failure {
   enum class Kind {
     connection,        // ConnectionError
     slot_unavailable,  // SlotUnavailable, which is a ConnectionError
+    not_durable,       // NotDurable, which is a ConnectionError
     reply,             // ReplyError
     access_denied,     // AccessDenied, which is a ReplyError
     scripts_missing,   // ScriptsMissing, which is an AccessDenied
@@ -28,7 +29,9 @@ struct Failure {
   bool slot_moves = false;         // see SlotUnavailable::is_moving()
   std::exception_ptr exception{};  // of Kind::other
 
-  bool is_connection() const { return kind == Kind::connection || kind == Kind::slot_unavailable; }
+  bool is_connection() const {
+    return kind == Kind::connection || kind == Kind::slot_unavailable || kind == Kind::not_durable;
+  }
   bool is_access_denied() const { return kind == Kind::access_denied || kind == Kind::scripts_missing; }
   bool is_reply() const { return kind == Kind::reply || is_access_denied(); }  // Redis refused the call
 };

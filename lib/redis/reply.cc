@@ -167,6 +167,8 @@ std::exception_ptr copy_of(const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const SlotUnavailable& e) {
     return std::make_exception_ptr(SlotUnavailable(e.what(), e.is_moving()));
+  } catch (const NotDurable& e) {
+    return std::make_exception_ptr(NotDurable(e.what()));
   } catch (const ConnectionError& e) {
     return std::make_exception_ptr(ConnectionError(std::string(e.what())));
   } catch (const ScriptsMissing& e) {

@@ -62,6 +62,12 @@ class SlotUnavailable : public ConnectionError {
   bool is_moving_;
 };
 
+// The server has carried out the call, and the write did not become as durable as required in time.
+class NotDurable : public ConnectionError {
+ public:
+  explicit NotDurable(const std::string& what) : ConnectionError(what) {}
+};
+
 // Whether an answer to EVAL means that the user may not call EVAL, or that the server disabled or renamed it.
 bool is_refused_eval(std::string_view error);
 

@@ -243,7 +243,9 @@ TEST_CASE("cluster: after a failover, requested or by the loss of the master, th
     Ledger ledger;
     Consumer consumer(quick_to_fail_over(), queue, ledger.watch(), quick(2));
     consumer.start();
-    Producer producer(six().url(), queue, with(&ProducerOptions::durability, Durability::replicas(1, 5s)));
+    ProducerOptions options = one_attempt();
+    options.durability = Durability::replicas(1, 5s);
+    Producer producer(six().url(), queue, options);
     producer.send_batch(test::numbers(200));
     Node& old = six().owner(key);
     if (fault == asked) six().failover(key);

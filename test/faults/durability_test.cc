@@ -47,7 +47,11 @@ struct Pair {
   std::string port;
 };
 
-ProducerOptions sends(Durability durability) { return with(&ProducerOptions::durability, durability); }
+ProducerOptions sends(Durability durability) {
+  ProducerOptions options = one_attempt();
+  options.durability = durability;
+  return options;
+}
 
 // A replica that stays connected, and confirms nothing.
 class StoppedReplica {

@@ -439,5 +439,6 @@ TEST_CASE("cluster partitions: while the slot of one moves, the others get its m
 TEST_CASE("cluster partitions: the same if sends wait until replicas have them") {
   ProducerOptions options = kQuiet;
   options.durability = Durability::replicas(1, 10s);
+  options.send_timeout = 10s;
   move_a_slot(options);
 }

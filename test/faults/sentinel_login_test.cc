@@ -17,6 +17,7 @@ void use(Sentinels& sentinels, const std::string& url, const ClientOptions& conn
   const Client client(url, connection);
   ProducerOptions sending;
   sending.durability = Durability::replicas(2, 20s);
+  sending.send_timeout = 0ms;
   Producer producer(client, queue, sending);
   Consumer consumer(client, queue, ledger.watch(), test::quick());
   consumer.start();

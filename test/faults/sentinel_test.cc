@@ -48,9 +48,10 @@ TEST_CASE("sentinel: all partitions of a queue are on the master, before a failo
   QueueAdmin admin(trio().url(), queue);
   CHECK(admin.set_partitions(4).partitions == 4);
   const std::string id = test::PartitionSender(trio().url(), queue).send(3);
-  CHECK(Producer(trio().url(), queue, with(&ProducerOptions::durability, Durability::replicas(2, 5000ms)))
-            .send("x")
-            .created());  // all writes before it are on the replicas, too
+  ProducerOptions durable;
+  durable.durability = Durability::replicas(2, 5s);
+  durable.send_timeout = 5s;
+  CHECK(Producer(trio().url(), queue, durable).send("x").created());  // all writes before it are on the replicas, too
   Inspector inspector(trio().url(), queue);
   CHECK(inspector.counts().ready == 2);
   trio().failover();

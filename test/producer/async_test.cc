@@ -67,7 +67,7 @@ TEST_CASE("send_async: an invalid argument throws at once") {
 
 TEST_CASE("send_async: the future throws what send() throws: ReplyError, or ConnectionError with the id") {
   PrivateServer own;
-  Queue queue(own.url());
+  Queue queue(own.url(), one_attempt());
   test::Redis client(own.socket());
   client.cmd({"SET", queue.base + ":ready", "in the way"});
   const Kept refused = queue.producer.send_async("x").share();
@@ -99,8 +99,8 @@ TEST_CASE("send_async: the future throws what send() throws: ReplyError, or Conn
 void blocks_at(std::size_t most, const std::string& payload) {
   PrivateServer own;
   FaultProxy proxy(own.socket());
-  Queue queue(own.url());
-  Producer producer({proxy.url(), with(&ClientOptions::command_timeout, 60s)}, queue.name);
+  Queue queue(own.url(), one_attempt());
+  Producer producer({proxy.url(), with(&ClientOptions::command_timeout, 60s)}, queue.name, one_attempt());
   producer.send("warm");
   proxy.hold_replies(true);
   std::atomic<std::size_t> accepted{0};
@@ -147,7 +147,7 @@ TEST_CASE("~Producer: without a server the futures fail, and the destructor retu
   own.stop();
   std::vector<Kept> futures;
   {
-    Producer producer(own.url(), "orders");
+    Producer producer(own.url(), "orders", one_attempt());
     for (const std::string& payload : numbers(5000)) futures.push_back(producer.send_async(payload).share());
   }
   for (const Kept& future : futures) {

@@ -102,7 +102,7 @@ TEST_CASE("send_batch: while Redis executes one part of a large batch, the next 
   test::FaultProxy proxy(own.socket());
   ClientOptions options;
   options.command_timeout = 2 * test::kPatience;
-  Producer producer({proxy.url(), options}, test::fresh_queue());
+  Producer producer({proxy.url(), options}, test::fresh_queue(), one_attempt());
   producer.send_batch({"loads", "the script"});
   const std::size_t before = test::calls_of("evalsha", client);
   const auto calls = [&] { return test::calls_of("evalsha", client) - before; };
@@ -199,7 +199,7 @@ TEST_CASE("send_batch: an id that occurs twice in a batch creates one message") 
 
 #ifdef __linux__
 TEST_CASE("send_batch: if a later part cannot be sent for lack of random bytes, those sent before are in doubt") {
-  Queue queue;
+  Queue queue(test::server().url(), one_attempt());
   queue.producer.send_batch(std::vector<std::string>(2, "x"));  // the server knows the script from now on
   std::vector<OutgoingMessage> messages(800, {"x", {}});        // as many as are sent at once
   const std::string large(50'000, 'y');

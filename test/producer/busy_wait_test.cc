@@ -245,6 +245,7 @@ TEST_CASE("busy wait: a lone sender with durability tries it, too") {
   REQUIRE(test::eventually([&] { return to_master.cmd({"WAIT", "1", "100"}) == 1; }, test::kPatience));
   ProducerOptions options = waiting_busily(500us);
   options.durability = Durability::replicas(1, 10s);
+  options.send_timeout = 10s;
   SlowSends sends("127.0.0.1:" + port, options, "");
   CHECK(sends.send(15) <= 4 * 15);  // the answer of WAIT may arrive after the other one
   CHECK(sends.send(16) > 10 * 16);
@@ -328,7 +329,7 @@ TEST_CASE("busy wait: ends when a second thread begins to send") {
 TEST_CASE("busy wait: in a child of a fork, the senders of the parent do not count") {
   if (!test::has_two_cores()) return;
   FaultProxy held(test::server().socket());
-  Producer producer(held.url(), test::fresh_queue());
+  Producer producer(held.url(), test::fresh_queue(), one_attempt());
   producer.send("x");
   held.hold_replies(true);
   std::atomic<bool> sending{false};
@@ -358,6 +359,7 @@ TEST_CASE("busy wait: a lost reply is a ConnectionError with the id, and sending
   ClientOptions client_options;
   ProducerOptions options = waiting_busily(1000us);
   client_options.command_timeout = 500ms;
+  options.send_timeout = 0ms;
   Producer producer({proxy.url(), client_options}, queue, options);
   for (int i = 0; i < 17; ++i) producer.send("x");  // the next waits are busy, if there are several cores
   const auto fails = [&] {

@@ -48,10 +48,10 @@ class CallbackResults {
 
 // A Producer behind a proxy that can hold the replies of Redis back.
 struct HeldBack {
-  explicit HeldBack(ProducerOptions options = {})
+  explicit HeldBack(const ProducerOptions& options = one_attempt())
       : proxy(own.socket()),
         queue(own.url()),
-        producer({proxy.url(), with(&ClientOptions::command_timeout, 60s)}, queue.name, std::move(options)) {
+        producer({proxy.url(), with(&ClientOptions::command_timeout, 60s)}, queue.name, options) {
     producer.send("warm");
     proxy.hold_replies(true);
   }
@@ -87,7 +87,7 @@ TEST_CASE("callback: is called once with what send() returns, in the order of th
 
 TEST_CASE("callback: gets the exception that send() throws, with the id of the message, which may be sent again") {
   PrivateServer own;
-  Queue queue(own.url());
+  Queue queue(own.url(), one_attempt());
   CallbackResults results;
   test::Redis client(own.socket());
   client.cmd({"SET", queue.base + ":ready", "in the way"});
@@ -191,10 +191,12 @@ TEST_CASE("try_send_async: with 16 MiB of payloads in flight it returns false, a
 
 TEST_CASE("try_send_async: before_send is not called for a message that finds no room") {
   std::atomic<int> seen{0};
-  HeldBack held(with(&ProducerOptions::before_send, [&](OutgoingMessage& message) {
+  ProducerOptions options = one_attempt();
+  options.before_send = [&](OutgoingMessage& message) {
     ++seen;
     message.payload += '!';
-  }));
+  };
+  HeldBack held(options);
   CallbackResults results;
   const int before = seen;
   while (held.producer.try_send_async(std::string(1024 * 1024 - 1, 'x'), {}, results.keep("in"))) continue;
@@ -249,7 +251,7 @@ TEST_CASE("~Producer: returns when all callbacks were called, also those of mess
   own.stop();
   CallbackResults failed;
   {
-    Producer producer(own.url(), "orders");
+    Producer producer(own.url(), "orders", one_attempt());
     for (const std::string& payload : numbers(3000)) producer.send_async(payload, {}, failed.keep(payload));
   }
   CHECK((failed.names() == numbers(3000)));

@@ -15,7 +15,7 @@ using test::server_with;
 
 TEST_CASE("send: without a server throws ConnectionError with the id; sending that id again creates one message") {
   PrivateServer own;
-  Queue queue(own.url());
+  Queue queue(own.url(), one_attempt());
   queue.send("before");
   own.stop();
   std::string id;
@@ -45,7 +45,7 @@ TEST_CASE("send: without a server throws ConnectionError with the id; sending th
 
 TEST_CASE("send_batch: without a server throws ConnectionError with the ids of all messages, in order") {
   PrivateServer own;
-  Queue queue(own.url());
+  Queue queue(own.url(), one_attempt());
   queue.send("before");
   own.kill();
   std::vector<OutgoingMessage> messages(450, OutgoingMessage{"x", {}});
@@ -72,11 +72,11 @@ TEST_CASE("send_batch: without a server throws ConnectionError with the ids of a
 
 TEST_CASE("send: after a lost answer there is one message, even if the send is repeated several times") {
   PrivateServer own;
-  Queue queue(own.url());
+  Queue queue(own.url(), one_attempt());
   queue.send("warm");
   ClientOptions options;
   options.command_timeout = 100ms;
-  Producer short_timeout({own.url(), options}, queue.name);
+  Producer short_timeout({own.url(), options}, queue.name, one_attempt());
   short_timeout.send("warm, too");
   ::kill(own.pid(), SIGSTOP);  // the send waits in the socket and runs later
   std::vector<std::string> ids;
@@ -98,7 +98,7 @@ TEST_CASE("send: after a lost answer there is one message, even if the send is r
 TEST_CASE("send: not_sent() of its error is true if no server got the message, and false if one may have stored it") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
-  Queue queue(proxy.url());
+  Queue queue(proxy.url(), one_attempt());
   SendOptions own_id;
   own_id.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   const std::vector<std::function<void()>> sends{
@@ -127,7 +127,7 @@ TEST_CASE("send: not_sent() of its error is true if no server got the message, a
   proxy.refuse(false);
   CHECK(test::eventually([&] { return not_sent(sends.front()) == std::nullopt; }));
 
-  ProducerOptions options;
+  ProducerOptions options = one_attempt();
   options.durability = Durability::replicas(1, 10ms);
   Producer durable(own.url(), queue.name, options);
   CHECK(not_sent([&] { durable.send("x"); }) == false);
@@ -136,7 +136,7 @@ TEST_CASE("send: not_sent() of its error is true if no server got the message, a
 
 TEST_CASE("other calls: without a server throw ConnectionError, and succeed when Redis is back") {
   PrivateServer own;
-  Queue queue(own.url());
+  Queue queue(own.url(), one_attempt());
   const std::string id = queue.send("x");
   own.stop();
   CHECK(has(thrown([&] { return queue.producer.cancel(id); }), "ConnectionError: "));
@@ -170,7 +170,7 @@ TEST_CASE("Producer and Inspector: a connection that was lost between two calls 
 TEST_CASE("Producer: can be constructed while the server is away") {
   PrivateServer own;
   own.stop();
-  Queue queue(own.url());
+  Queue queue(own.url(), one_attempt());
   CHECK(has(thrown([&] { queue.producer.send("x"); }), "ConnectionError: "));
   own.restart();
   CHECK(queue.producer.send("x").created());
@@ -245,7 +245,7 @@ TEST_CASE("send: a user without the needed rights gets a ReplyError, and nothing
 TEST_CASE("out of memory: a send throws ReplyError and stores nothing, and a consumer still handles stored messages") {
   PrivateServer own = server_with({"--maxmemory-policy", "noeviction"});
   Redis client(own.socket());
-  Queue queue(own.url());
+  Queue queue(own.url(), one_attempt());
   for (int i = 0; i < 5; ++i) queue.send("x");
   REQUIRE(client.cmd({"CONFIG", "SET", "maxmemory", "1"}) == "OK");
   const auto before = queue.kept(client);
@@ -309,7 +309,7 @@ TEST_CASE("a server that does not answer causes a ConnectionError with the id af
   test::Listener silent([](int fd) { test::swallow(fd); });
   ClientOptions options;
   options.connect_timeout = 50ms;
-  Producer producer({"redis://" + silent.address().text(), options}, "orders");
+  Producer producer({"redis://" + silent.address().text(), options}, "orders", one_attempt());
   std::size_t ids = 0;
   try {
     producer.send("x");

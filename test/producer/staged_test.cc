@@ -67,7 +67,7 @@ TEST_CASE("large payloads: when the answer or the request is lost, a repeated se
   enum Fault { reply_lost, reply_cut, request_lost };
   for (const Fault fault : {reply_lost, reply_cut, request_lost}) {
     CAPTURE(fault);
-    Queue queue(proxy.url());
+    Queue queue(proxy.url(), one_attempt());
     CHECK(queue.producer.send(kLarge).created());
     if (fault == reply_lost) proxy.drop_replies(1);
     if (fault == reply_cut) proxy.truncate_replies(1);
@@ -95,7 +95,7 @@ TEST_CASE("large payloads: when the payload arrived and its script call did not,
   FaultProxy proxy(world.server.socket());
   for (const bool own_id : {false, true}) {
     CAPTURE(own_id);
-    Queue queue(proxy.url());
+    Queue queue(proxy.url(), one_attempt());
     CHECK(queue.producer.send(kLarge).created());
     proxy.cut_commands_after(kLarge.size() + 250);  // MSETNX and SET are shorter, and the script call ends after that
     SendOptions again;

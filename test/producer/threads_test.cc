@@ -56,7 +56,7 @@ TEST_CASE("Producer: threads that send at the same time share script calls, and 
   PrivateServer own;
   Redis client(own.socket());
   FaultProxy proxy(own.socket());
-  Queue queue(proxy.url());
+  Queue queue(proxy.url(), one_attempt());
   queue.send("warm");
   const std::size_t before = test::calls_of("evalsha", client);
   const auto outcomes = send_together(queue.producer, proxy, kThreads, due_now, [&] { proxy.hold_replies(false); });
@@ -94,7 +94,7 @@ TEST_CASE("Producer: four threads that send at the same time share one connectio
 TEST_CASE("Producer: when threads send the same id at the same time, one of them creates the message") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
-  Queue queue(proxy.url());
+  Queue queue(proxy.url(), one_attempt());
   const auto id_of = [](std::size_t i) { return "0197f3a4-5b6c-7d8e-9f01-0123456789" + std::to_string(10 + i); };
   const auto options_of = [&](std::size_t i) { return with(&SendOptions::id, id_of(i % 2 == 0 ? 0 : i)); };
   const auto outcomes = send_together(queue.producer, proxy, kThreads, options_of, [&] { proxy.hold_replies(false); });
@@ -114,7 +114,7 @@ TEST_CASE("Producer: when threads send the same id at the same time, one of them
 TEST_CASE("Producer: threads with different options share round trips, and each message gets its own options") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
-  Queue queue(proxy.url());
+  Queue queue(proxy.url(), one_attempt());
   const auto options_of = [](std::size_t i) {
     SendOptions options;
     if (i % 3 > 0) options.delay = i % 3 * 1h;
@@ -149,7 +149,7 @@ TEST_CASE("Producer: an error reply fails only the threads whose messages were i
   ClientOptions as_ann;
   as_ann.user = "ann";
   as_ann.password = "pw";
-  Producer producer({proxy.url(), as_ann}, queue.name);
+  Producer producer({proxy.url(), as_ann}, queue.name, one_attempt());
   const auto options_of = [](std::size_t i) {
     SendOptions options;
     if (i % 2 == 1) options.delay = 1h;  // needs no LPUSH
@@ -163,7 +163,7 @@ TEST_CASE("Producer: an error reply fails only the threads whose messages were i
 TEST_CASE("Producer: when the connection is lost, each thread gets the id of its message and can send it again") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
-  Queue queue(proxy.url());
+  Queue queue(proxy.url(), one_attempt());
   auto outcomes = send_together(queue.producer, proxy, kThreads, due_now, [&] {
     proxy.hold_replies(false);
     proxy.cut();

@@ -21,7 +21,9 @@ using test::FaultProxy;
 using test::server;
 
 Producer producer_of(const Client& client, const std::string& queue, const Durability& durability) {
-  return {client, queue, with(&ProducerOptions::durability, durability)};
+  ProducerOptions options = one_attempt();
+  options.durability = durability;
+  return {client, queue, options};
 }
 
 void set_format(const std::string& queue, const std::string& format) {
@@ -270,11 +272,11 @@ TEST_CASE("connections: an object whose first call gets a dead connection opens 
   PrivateServer old, next;
   FaultProxy proxy(old.socket());
   const Client client = hasty(proxy.url());
-  Producer first(client, "first");
+  Producer first(client, "first", one_attempt());
   CHECK(first.send("x").created());
   const Frozen frozen(old);
   proxy.retarget(next.socket());  // as after the failover of an address
-  Producer second(client, "second");
+  Producer second(client, "second", one_attempt());
   CHECK(second.send("x").created());
   CHECK(first.send("x").created());
   CHECK(Inspector(next.url(), "second").counts().ready == 1);
@@ -285,7 +287,7 @@ TEST_CASE("connections: after a failed call the next one opens a connection, eve
   PrivateServer old, next;
   FaultProxy proxy(old.socket());
   const Client client = hasty(proxy.url());
-  Producer producer(client, "q");
+  Producer producer(client, "q", one_attempt());
   {
     Endpoint endpoint(client, "q", RegisterQueue::no, SharePool::yes);
     const auto other = endpoint.open();

@@ -193,8 +193,14 @@ delayqueue::ClientOptions reporting_events() {
   return options;
 }
 
-Queue::Queue(const std::string& url_)
-    : url(url_), client(url), producer(client, name), inspector(client, name), admin(client, name) {}
+delayqueue::ProducerOptions one_attempt() {
+  delayqueue::ProducerOptions options;
+  options.send_timeout = std::chrono::milliseconds(0);
+  return options;
+}
+
+Queue::Queue(const std::string& url_, const delayqueue::ProducerOptions& options)
+    : url(url_), client(url), producer(client, name, options), inspector(client, name), admin(client, name) {}
 
 ConsumerPtr Queue::consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options,
                             const delayqueue::ClientOptions& client_options) const {

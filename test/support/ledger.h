@@ -95,9 +95,12 @@ delayqueue::ClientOptions logged_in_as(const std::string& user, const std::strin
 delayqueue::ClientOptions with_timeouts(std::chrono::milliseconds timeout);
 delayqueue::ClientOptions reporting_events();
 
+// Options of a Producer whose calls make one attempt, and throw if it fails.
+delayqueue::ProducerOptions one_attempt();
+
 // A fresh queue on server(), with a producer, an inspector and an admin.
 struct Queue {
-  explicit Queue(const std::string& url = server().url());
+  explicit Queue(const std::string& url = server().url(), const delayqueue::ProducerOptions& options = {});
 
   std::string name = fresh_queue();
   std::string base = "dp:" + name;

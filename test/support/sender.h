@@ -27,6 +27,7 @@ class Sender {
   static delayqueue::ProducerOptions options(delayqueue::Durability durability) {
     delayqueue::ProducerOptions options;
     options.durability = durability;
+    options.send_timeout = std::chrono::milliseconds(0);  // it repeats its sends
     return options;
   }
 

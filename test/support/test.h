@@ -22,6 +22,7 @@ using test::kId;
 using test::kPatience;
 using test::Ledger;
 using test::numbers;
+using test::one_attempt;
 using test::Queue;
 using test::quick;
 using test::Redis;

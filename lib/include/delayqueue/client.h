@@ -93,7 +93,8 @@ class QueueNames {
 //
 // If the write is not confirmed within the timeout, a call of a Producer throws ConnectionError: the message is stored,
 // but not as durably as required. Send it again with its id: while it is in the queue, this creates no second message,
-// and waits again.
+// and waits again. The Producer does not repeat it: the timeout, at most ProducerOptions::send_timeout, is that of one
+// attempt.
 class DELAYQUEUE_EXPORT Durability {
  public:
   enum class Kind { none, replicas, disk };

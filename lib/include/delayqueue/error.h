@@ -32,7 +32,8 @@ class DELAYQUEUE_EXPORT Error : public std::runtime_error {
 
 // It is unknown whether the call was executed: the server could not be reached, the connection broke, Redis cannot
 // serve the call now, or the write did not become as durable as required in time. It also means that this process had
-// no file descriptor or thread left for a connection.
+// no file descriptor or thread left for a connection. A Producer has repeated the call for
+// ProducerOptions::send_timeout.
 //
 // Every call may be repeated. Repeat a send with SendOptions::id (in an OutgoingMessage: of its options) set to the id
 // from ids(): while the first message is in the queue, this creates no second one. A send without that id, extend(),

@@ -37,6 +37,14 @@ struct ProducerOptions {
   int retries = 3;
   std::size_t max_payload = 1024 * 1024;  // of a message, in bytes; up to 512 MiB (Redis' limit)
   Durability durability{};                // of sends, cancels and reschedules
+
+  // How long a call goes on while Redis is away: it repeats itself with the same id until Redis answers, or has been
+  // away for this long, and then throws ConnectionError. Calls that begin later fail at once, until a thread of the
+  // Client has reached the server again. So 2 s bridge a restart; for batch programs, and for handlers of consumers,
+  // 30 s bridge a failover. At least Durability::timeout(), which is not included. 0: each call makes one attempt. See
+  // Sender for what is repeated, and docs/operations.md.
+  milliseconds send_timeout{2000};
+
   Logger logger{};
 
   // Called once for each message of send(), send_batch() and send_async(), in the calling thread, before any message of
@@ -63,10 +71,10 @@ struct ProducerMetrics;
 //
 // If a master of a Cluster is away, messages that were not written yet go to partitions of other masters at once. A
 // send that waits does so when the master has not answered others for about 50 ms. Messages that may have been written
-// fail with a ConnectionError after at most one command_timeout, and their ids belong to their partition. The first
-// failure starts a thread, which sends requests without a message to that master. When one succeeds, its partitions get
-// new messages again. While the slot of a partition moves, Redis refuses messages there, and they go to other
-// partitions in the same way. A partition that the user has no right to is left out with a warning.
+// are repeated to their partition for ProducerOptions::send_timeout. The first failure starts a thread, which sends
+// requests without a message to that master. When one succeeds, its partitions get new messages again. While the slot
+// of a partition moves, Redis refuses messages there, and they go to other partitions in the same way. A partition that
+// the user has no right to is left out with a warning.
 //
 // After a fork() the child process must create its own Producers, Consumers, Inspectors and QueueAdmins; it may use a
 // Client of the parent for them. In the child every call to an object of the parent throws std::logic_error. The

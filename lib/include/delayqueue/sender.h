@@ -51,7 +51,9 @@ struct OutgoingMessage {
 // What a send, or QueueAdmin::restore(), has done.
 enum class SendResult {
   created,  // the message is stored
-  existed,  // nothing was stored: a message with this id exists
+  // Nothing was stored: a message with this id exists. Not after the library has repeated the send because an answer
+  // was lost: then it is created, because it cannot be known which attempt, or which earlier send, has stored it.
+  existed,
   // Nothing was stored: the message with this id was cancelled while a consumer holds it. Send again after that
   // delivery has ended, or with another id.
   cancelled,
@@ -104,7 +106,9 @@ class DELAYQUEUE_EXPORT Sender {
   //
   // Throws std::invalid_argument, SetupError (an embedded server cannot be started, or the system provides no random
   // bytes for an id), ReplyError (nothing was stored), or ConnectionError (unknown whether it was stored: send again
-  // with SendOptions::id set to ids().front(); this creates no second message while the first one is in the queue).
+  // with SendOptions::id set to ids().front(); this creates no second message while the first one is in the queue). A
+  // Producer does so itself for ProducerOptions::send_timeout, so this error comes after that time, or at once if Redis
+  // has been away for longer; not if the message is stored, but not as durably as required.
   Sent send(std::string_view payload, const SendOptions& options = {}) { return do_send(payload, options); }
   // Here and below: {"a", "b"} would be one string of two pointers.
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
@@ -112,7 +116,8 @@ class DELAYQUEUE_EXPORT Sender {
 
   // Sends many messages, in atomic steps: each step is stored completely or not at all. The results are in the order of
   // the messages. Throws as send(). After a ReplyError, ConnectionError or SetupError some steps may be stored. The
-  // ids() of a ConnectionError are those of all messages, in order. In a queue with partitions the steps go to
+  // ids() of a ConnectionError are those of all messages, in order. While steps succeed it may take longer than
+  // send_timeout. In a queue with partitions the steps go to
   // different ones, and a later step may be stored while an earlier one is not.
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages) { return do_send_batch(messages); }
 
@@ -129,7 +134,8 @@ class DELAYQUEUE_EXPORT Sender {
   // Like send(), but does not wait for Redis: `done` is called with the result. Invalid arguments throw
   // std::invalid_argument at once, and SetupError is thrown if the system refuses a thread; `done` is not called then.
   // The messages of one thread are sent in the order of its calls; in a queue with partitions, those of each partition
-  // are, except for those that came from another one.
+  // are, except for those that came from another one, and those that are repeated after a lost connection. When the
+  // time for repeats is over, all that wait fail together.
   //
   // Blocks while too many sends have no result: 10,000, or 16 MiB of payloads. try_send_async() returns false then,
   // leaves `payload` as it is and never calls `done`: for the thread of an event loop.
@@ -153,7 +159,8 @@ class DELAYQUEUE_EXPORT Sender {
   //   unack                        a consumer holds it; this delivery may still succeed, but it is the last one
   //   unknown                      no such message, or an earlier call has cancelled it (its reply was lost, or it was
   //                                not durable in time)
-  // Throws as send(). After a ConnectionError it may be repeated.
+  // Throws as send(). After a ConnectionError it may be repeated. The library repeats it only while nothing of it was
+  // written: the repeat of a cancel whose answer was lost returns unknown.
   [[nodiscard]] State cancel(const MessageRef& message) { return do_cancel(message); }
 
   // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
