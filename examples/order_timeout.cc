@@ -74,7 +74,7 @@ class Shop {
 
   const std::string url_;
   const std::string queue_ = "order_timeout-" + std::to_string(getpid());  // not used by other processes
-  Producer producer_{url_, queue_, {.retries = kRetries}};
+  Producer producer_{url_, queue_, {.retries = kRetries, .send_timeout = 30s}};
   Inspector inspector_{url_, queue_};
   Minutes opens_{};
   std::chrono::steady_clock::time_point began_;
@@ -157,20 +157,9 @@ void Shop::place(const std::vector<Entry*>& entries) {
     }
     ordered_ += static_cast<int>(entries.size());
   }
-  for (int tries_left = 5;; --tries_left) {
-    try {
-      const std::vector<Sent> sent = producer_.send_batch(messages);
-      const std::lock_guard lock(mutex_);
-      for (std::size_t i = 0; i < sent.size(); ++i) entries[i]->message = sent[i].id;
-      return;
-    } catch (const ConnectionError& e) {
-      // It is unknown which messages were stored. Sent again with the same ids, those that are still in the queue are
-      // not stored twice.
-      if (tries_left == 0) throw;
-      for (std::size_t i = 0; i < messages.size(); ++i) messages[i].options.id = e.ids()[i];
-      std::this_thread::sleep_for(500ms);
-    }
-  }
+  const std::vector<Sent> sent = producer_.send_batch(messages);
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < sent.size(); ++i) entries[i]->message = sent[i].id;
 }
 
 void Shop::pay(Entry& entry) {

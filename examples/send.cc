@@ -25,19 +25,6 @@ delayqueue::milliseconds seconds(const std::string& word) {
   return std::chrono::ceil<delayqueue::milliseconds>(std::chrono::duration<double>(value));
 }
 
-// Retries a send. After a ConnectionError it is unknown whether the message was stored. Sending it again with the same
-// id makes no second message while the first one is in the queue.
-delayqueue::Sent send(delayqueue::Producer& producer, const std::string& payload, delayqueue::SendOptions options) {
-  for (int tries_left = 2;; --tries_left) {
-    try {
-      return producer.send(payload, options);
-    } catch (const delayqueue::ConnectionError& e) {
-      if (tries_left == 0) throw;
-      options.id = e.ids().front();
-    }
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,7 +37,7 @@ int main(int argc, char** argv) {
     delayqueue::SendOptions options;
     if (line.words.size() == 3) options.delay = seconds(line.words[2]);
     delayqueue::Producer producer(line.url, line.words[0]);
-    std::cout << send(producer, line.words[1], options).id << '\n';
+    std::cout << producer.send(line.words[1], options).id << '\n';
     return 0;
   });
 }

@@ -139,7 +139,11 @@ delayqueue::QueueAdmin& Context::admin(const std::string& queue) {
 
 delayqueue::Producer& Context::producer(const std::string& queue) {
   auto& producer = producers_[queue];
-  if (producer == nullptr) producer = std::make_unique<delayqueue::Producer>(client(), queue);
+  if (producer == nullptr) {
+    delayqueue::ProducerOptions sending;
+    sending.send_timeout = std::max(sending.send_timeout, client_options_.command_timeout);  // which it would cut
+    producer = std::make_unique<delayqueue::Producer>(client(), queue, sending);
+  }
   return *producer;
 }
 

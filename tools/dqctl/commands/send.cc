@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -84,24 +83,6 @@ std::string all_of_stdin() {
   return all;
 }
 
-// Sends again after a lost connection, at most 3 times, and not after twice the connect timeout: a server that does not
-// answer must not cost it four times. Uses the ids of the failed attempt, so no message is stored twice.
-template <class Send>
-auto send_with_retries(const Context& context, std::vector<OutgoingMessage> messages, Send send) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
-  for (int tries = 1;; ++tries) {
-    try {
-      return send(messages);
-    } catch (const delayqueue::ConnectionError& error) {
-      if (tries == 4 || error.ids().size() != messages.size()) throw;
-      if (Clock::now() - begin >= 2 * context.client_options().connect_timeout) throw;
-      for (std::size_t i = 0; i < messages.size(); ++i) messages[i].options.id = error.ids()[i];
-      if (!sleep_for(milliseconds(250 * tries))) throw;
-    }
-  }
-}
-
 bool is_cancelled(const Sent& sent) { return sent.result == delayqueue::SendResult::cancelled; }
 
 Exit send_one(Context& context, const SendArgs& args) {
@@ -110,9 +91,7 @@ Exit send_one(Context& context, const SendArgs& args) {
   message.payload = args.payload_text == "-" ? all_of_stdin() : args.payload_text;
   message.options = options_of(args);
   Producer& producer = context.producer(args.queue);
-  const Sent sent = send_with_retries(context, {message}, [&](const std::vector<OutgoingMessage>& one) {
-                      return producer.send_batch(one);
-                    }).front();
+  const Sent sent = producer.send(message.payload, message.options);
   if (!out.is_table()) {
     Object object;
     object.add("queue", args.queue)
@@ -135,8 +114,7 @@ Exit send_one(Context& context, const SendArgs& args) {
 class Stream {
  public:
   Stream(Context& context, const SendArgs& args)
-      : context_(context),
-        out_(context.out()),
+      : out_(context.out()),
         producer_(context.producer(args.queue)),
         queue_(args.queue),
         options_(options_of(args)),
@@ -178,9 +156,7 @@ class Stream {
   void send() {
     std::vector<Sent> sent;
     try {
-      sent = send_with_retries(context_, drafts_, [&](const std::vector<OutgoingMessage>& messages) {
-        return producer_.send_batch(messages);
-      });
+      sent = producer_.send_batch(drafts_);
     } catch (const std::invalid_argument&) {  // one of them is invalid
       return send_singly();
     }
@@ -191,9 +167,7 @@ class Stream {
     std::vector<OutgoingMessage> good;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       try {
-        record(numbers_[i], send_with_retries(context_, {drafts_[i]}, [&](const std::vector<OutgoingMessage>& one) {
-                              return producer_.send_batch(one);
-                            }).front());
+        record(numbers_[i], producer_.send(drafts_[i].payload, drafts_[i].options));
         good.push_back(drafts_[i]);
       } catch (const std::invalid_argument& error) {
         fail(error.what(), numbers_[i]);
@@ -244,7 +218,6 @@ class Stream {
     return steps_.code(failed_ > 0);
   }
 
-  const Context& context_;
   Output& out_;
   Producer& producer_;
   const std::string queue_;
