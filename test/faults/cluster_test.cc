@@ -714,7 +714,7 @@ TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of 
   const std::string base = "{dp:" + queue + "}";
   const int slot = test::slot_of(base);
   const std::string large(100'000, 'x');
-  Producer producer(six().url(), queue);
+  Producer producer(six().url(), queue, one_attempt());
   for (int i = 0; i < 16; ++i) CHECK(producer.send(large).created());
   Node& from = six().owner_of(slot);
   Node& to = six().other_master(from);
