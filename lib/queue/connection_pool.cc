@@ -82,18 +82,13 @@ ConnectionPool::Lent ConnectionPool::connect(int slot) {
   return {std::move(entry), this};
 }
 
-// The connection is for the calls that have waited.
+// Calls do not use this connection: when they connect, Sentinels or nodes of a Cluster tell again who the master is.
 void ConnectionPool::probe(int slot) {
-  Lent connection = connect(slot);
-  try {
-    redis::Pipeline pipeline(*connection);
-    pipeline.command("PING");
-    pipeline.run();
-    pipeline.reply(0);
-  } catch (...) {
-    connection.close();
-    throw;
-  }
+  const std::unique_ptr<redis::Connection> connection = topology_->connect(slot);
+  redis::Pipeline pipeline(*connection);
+  pipeline.command("PING");
+  pipeline.run();
+  pipeline.reply(0);
 }
 
 // Without memory for the list the connection is closed.
