@@ -1,4 +1,5 @@
-// Circuit breaker for the partitions of a queue: those that fail get no new messages until a probe has succeeded.
+// Circuit breaker for the partitions of a queue: those that fail, while their servers answer, get no new messages until
+// a probe has succeeded. For servers see Outages.
 //
 // A probe is a request that is no message of a user: so no send is put in doubt to find out whether a server is back.
 // The breaker decides when which partition is probed; a thread of the Router sends the probes.
@@ -26,16 +27,8 @@ class CircuitBreaker {
  public:
   using Clock = std::chrono::steady_clock;
 
-  enum class Probe {
-    succeeded,
-    refused,  // the server refuses requests about this partition, such as while its slot moves
-    failed,   // the server cannot be reached, does not answer, or can serve no partition now
-  };
-
-  // An open circuit: that of a server, or of one partition.
   struct Circuit {
-    std::string server;  // empty: only the partition
-    unsigned partition;  // to probe
+    unsigned partition;
     std::string why;
     milliseconds pause;    // between two probes
     milliseconds longest;  // to which it grows
@@ -43,10 +36,7 @@ class CircuitBreaker {
     bool warned = false;
     Clock::time_point next{};
 
-    bool is_same(const Circuit& other) const {
-      return server == other.server && (!server.empty() || partition == other.partition);
-    }
-    std::string name() const;
+    std::string name() const { return "partition " + std::to_string(partition); }
   };
 
   // `failures` must outlive this object.
@@ -54,12 +44,7 @@ class CircuitBreaker {
 
   bool allows_all() const { return !any_open_; }
 
-  // Whether a partition may get new messages. `server`: the address of the one that has it.
-  bool allows(unsigned partition, const std::string& server) const;
-
-  // The server of this partition cannot be reached, does not answer, or can serve no partition now: none of its
-  // partitions gets new messages.
-  void server_failed(unsigned partition, const std::string& server, const std::string& why);
+  bool allows(unsigned partition) const;  // whether it may get new messages
 
   // The server cannot serve this partition now; it can serve others.
   void partition_failed(unsigned partition, const std::string& why);
@@ -70,7 +55,7 @@ class CircuitBreaker {
 
   // For one thread, which probes. Waits until a circuit is to be probed; unset: after stop().
   std::optional<Circuit> wait_for_probe();
-  void probed(const Circuit& circuit, Probe result);
+  void probed(const Circuit& circuit, bool succeeded);
 
   void stop();
 
@@ -79,7 +64,7 @@ class CircuitBreaker {
   void close(const Circuit& circuit);
   void retry(const Circuit& circuit);
   void schedule(Circuit& circuit);
-  Circuit* find(const Circuit& circuit);
+  Circuit* find(unsigned partition);
   FailureReporter::Source source_of(const Circuit& circuit);
 
   FailureReporter& failures_;
@@ -87,7 +72,7 @@ class CircuitBreaker {
   mutable std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::vector<Circuit> open_;
-  std::set<std::string> names_;  // of circuits that were opened
+  std::set<unsigned> sources_;  // the partitions whose circuits were open
   std::minstd_rand random_;
   bool stopping_ = false;
 };

@@ -16,7 +16,6 @@
 namespace delayqueue {
 
 using redis::Failure;
-using Probe = CircuitBreaker::Probe;
 
 namespace {
 
@@ -154,9 +153,14 @@ Router::Router(const Client& client, const std::string& queue, const ProducerOpt
               [this](unsigned number, const auto& call) {
                 partition(number).connection.with_connection([&](redis::Connection& connection) { call(connection); });
               }),
-      breaker_(failures) {}
+      reporter_(failures),
+      breaker_(failures) {
+  home_->connection.endpoint().outages().listen(
+      this, [this](const std::string& server, const std::string& why) { on_outage(server, why); });
+}
 
 Router::~Router() {
+  home_->connection.endpoint().outages().ignore(this);
   breaker_.stop();
   if (prober_interrupt_ != nullptr) prober_interrupt_->raise();
   if (prober_.joinable()) prober_.join();
@@ -659,7 +663,11 @@ bool Router::has_failed(const Part& part) {
 
 // ---- Partitions that fail -------------------------------------------------------------------------------------------
 
-bool Router::allows(unsigned number) { return breaker_.allows_all() || breaker_.allows(number, server_of(number)); }
+bool Router::allows(unsigned number) {
+  return allows_all() || (breaker_.allows(number) && !partition(number).connection.endpoint().away());
+}
+
+bool Router::allows_all() { return breaker_.allows_all() && !home_->connection.endpoint().outages().any(); }
 
 unsigned Router::choose(const Part& part) {
   return turns_.choose(part.slice.messages.size(), count(), [this](unsigned number) { return allows(number); });
@@ -668,7 +676,7 @@ unsigned Router::choose(const Part& part) {
 // If the circuit breaker no longer allows the partition of the part, because an earlier part has failed, gives the part
 // to a partition that is allowed. Returns whether it did.
 bool Router::move_before_send(Part& part) {
-  if (breaker_.allows_all() || !part.may_move() || part.moves >= kMostMoves || has_failed(part)) return false;
+  if (allows_all() || !part.may_move() || part.moves >= kMostMoves || has_failed(part)) return false;
   if (allows(part.partition)) return false;
   const unsigned next = choose(part);
   if (!allows(next) || give_ids(part.slice.messages, next, true)) return false;
@@ -713,7 +721,7 @@ std::optional<unsigned> Router::next_for(Part& part) {
   if (failure.kind == Failure::Kind::slot_unavailable) {  // other partitions of the server can be used
     if (has_prober()) breaker_.partition_failed(part.partition, failure.text);
   } else {
-    has_others = server_failed(part.partition, failure.text);
+    has_others = server_failed(part.partition, failure);
   }
   if (!part.spreads || part.slice.may_be_written()) return std::nullopt;
   const unsigned next = choose(part);
@@ -722,12 +730,24 @@ std::optional<unsigned> Router::next_for(Part& part) {
   return std::nullopt;
 }
 
-// Tells the circuit breaker. Returns false, and changes nothing, if no other server is known.
-bool Router::server_failed(unsigned number, const std::string& why) {
-  const std::string server = server_of(number);
-  if (server.empty() || !has_prober()) return false;
-  breaker_.server_failed(number, server, why);
-  return true;
+// Its partitions get no new messages. Returns false if no other server is known.
+bool Router::server_failed(unsigned number, const Failure& failure) {
+  Endpoint& endpoint = partition(number).connection.endpoint();
+  if (endpoint.server().empty()) return false;
+  return failure.kind == Failure::Kind::not_durable || endpoint.away() || endpoint.failed(failure.text, Clock::now());
+}
+
+// Logs an outage of a server that has partitions of this queue.
+void Router::on_outage(const std::string& server, const std::string& why) {
+  if (server.empty()) return;  // the calls throw
+  const std::string name = "the partitions at " + server;
+  const FailureReporter::Source source = &*away_.insert(server).first;
+  if (why.empty()) return reporter_.recovered(source, "new messages go to " + name + " again", {server, ""});
+  for (unsigned number = 0; number < count(); ++number) {
+    if (server_of(number) != server) continue;
+    return reporter_.failed(source, "no new messages go to " + name + " until a request succeeds there: " + why, true,
+                            {server, ""});
+  }
 }
 
 // Whether there is a thread that probes. If the system refuses it, a circuit could not be closed again, so none is
@@ -739,28 +759,22 @@ bool Router::has_prober() {
     prober_interrupt_ = std::make_unique<Interrupt>();
     prober_ = start_thread("probes of partitions", [this, &raised = *prober_interrupt_] {
       const Interrupt::Scope scope(raised);
-      while (const auto circuit = breaker_.wait_for_probe()) breaker_.probed(*circuit, probe(*circuit));
+      while (const auto circuit = breaker_.wait_for_probe()) breaker_.probed(*circuit, probe(circuit->partition));
     });
   });
   return !failure;
 }
 
 // The first key exists, and the second one never does: so this is refused as the moves are while the slot migrates.
-Probe Router::probe(const CircuitBreaker::Circuit& circuit) {
-  bool has_moved = false;
-  const auto failure = redis::attempt([&] {
-    Endpoint& endpoint = partition(circuit.partition).connection.endpoint();
-    const std::string server = endpoint.server();
-    has_moved = !circuit.server.empty() && !server.empty() && server != circuit.server;
-    if (has_moved) return;  // another server has the partition by now
+bool Router::probe(unsigned number) {
+  return !redis::attempt([&] {
+    Endpoint& endpoint = partition(number).connection.endpoint();
     const auto connection = endpoint.connect();
     redis::Pipeline pipeline(*connection);
     pipeline.command("EXISTS").key(endpoint.keys().settings).key(endpoint.keys().staged, "probe");
     pipeline.run();
     pipeline.reply(0);
   });
-  if (!failure) return Probe::succeeded;
-  return failure->kind == Failure::Kind::connection ? Probe::failed : Probe::refused;
 }
 
 // ---- Markers --------------------------------------------------------------------------------------------------------
@@ -793,7 +807,7 @@ void Router::send_markers(const std::vector<std::pair<unsigned, std::string>>& m
       pipeline.run();
     });
   });
-  if (failure && failure->is_connection()) server_failed(0, failure->text);
+  if (failure && failure->is_connection()) server_failed(0, *failure);
 }
 
 }  // namespace delayqueue

@@ -165,9 +165,11 @@ class Router {
   std::optional<unsigned> next_for(Part& part);
   unsigned choose(const Part& part);
   bool allows(unsigned number);
+  bool allows_all();
   bool has_prober();
-  bool server_failed(unsigned number, const std::string& why);
-  CircuitBreaker::Probe probe(const CircuitBreaker::Circuit& circuit);
+  bool server_failed(unsigned number, const redis::Failure& failure);
+  bool probe(unsigned number);
+  void on_outage(const std::string& server, const std::string& why);
 
   void forward(unsigned number, std::vector<std::string> dues);
   void send_markers(const std::vector<std::pair<unsigned, std::string>>& markers);
@@ -188,6 +190,8 @@ class Router {
   std::mutex markers_mutex_;              // guards the next two
   std::vector<std::pair<unsigned, std::string>> markers_;  // to be forwarded, with their partitions
   bool is_forwarding_ = false;
+  FailureReporter& reporter_;
+  std::set<std::string> away_;  // servers that were away, as the sources of failures; for the thread of the Outages
   CircuitBreaker breaker_;
   std::mutex prober_mutex_;                      // guards the next two
   std::unique_ptr<Interrupt> prober_interrupt_;  // made with the thread

@@ -61,7 +61,9 @@ class Endpoint {
 
   // The outages of the servers of the pool. For this partition: failed(), answered() and away().
   Outages& outages() { return pool_->outages(); }
-  void failed(const std::string& why, redis::Clock::time_point since) { outages().failed(server(), slot_, why, since); }
+  bool failed(const std::string& why, redis::Clock::time_point since) {
+    return outages().failed(server(), slot_, why, since);
+  }
   void answered() {
     if (outages().any()) outages().answered(server());
   }

@@ -36,9 +36,9 @@ Outages::~Outages() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Outages::failed(const std::string& server, int slot, const std::string& why, Clock::time_point since) {
+bool Outages::failed(const std::string& server, int slot, const std::string& why, Clock::time_point since) {
   const std::lock_guard lock(mutex_);
-  if (!has_thread()) return;
+  if (!has_thread()) return false;
   const auto now = Clock::now();
   Outage* outage = find(server);
   if (outage == nullptr) {
@@ -46,7 +46,7 @@ void Outages::failed(const std::string& server, int slot, const std::string& why
     outage->next = now;
     any_ = true;
   } else if (outage->probed) {
-    if (now - *outage->probed > kHealthy) *outage = Outage{server, slot, since};
+    if (now - *outage->probed > kHealthy) outage->since = since, outage->attempts = 0;
     outage->probed.reset();
     schedule(*outage, now);
   }
@@ -54,6 +54,7 @@ void Outages::failed(const std::string& server, int slot, const std::string& why
   outage->why = why;
   ++outage->attempts;
   changed_.notify_all();
+  return true;
 }
 
 void Outages::end(const std::string& server) {
@@ -62,6 +63,9 @@ void Outages::end(const std::string& server) {
   const auto is_over = [&](const Outage& one) {
     return one.server == server || (one.probed && now - *one.probed > kHealthy);
   };
+  for (const Outage& one : outages_) {
+    if (is_over(one) && one.told) ended_.push_back(one.server);
+  }
   outages_.erase(std::remove_if(outages_.begin(), outages_.end(), is_over), outages_.end());
   any_ = !outages_.empty();
   changed_.notify_all();
@@ -102,7 +106,13 @@ void Outages::run() {
     const auto next = std::min_element(outages_.begin(), outages_.end(), [](const Outage& a, const Outage& b) {
       return std::pair(a.probed.has_value(), a.next) < std::pair(b.probed.has_value(), b.next);
     });
-    if (next == outages_.end() || next->probed) {
+    if (!ended_.empty()) {
+      const std::string server = std::move(ended_.back());
+      ended_.pop_back();
+      lock.unlock();
+      tell(server, "");
+      lock.lock();
+    } else if (next == outages_.end() || next->probed) {
       changed_.wait(lock);
     } else if (const auto until = next->next; until > Clock::now()) {
       changed_.wait_until(lock, until);
@@ -112,7 +122,12 @@ void Outages::run() {
       const auto failure = redis::attempt([&] { probe_(probed.slot); });
       lock.lock();
       // A server that refuses the probe answers: the calls get the reason for themselves.
-      read(probed, failure && failure->is_connection() ? std::optional(failure->text) : std::nullopt);
+      const bool is_away = failure && failure->is_connection();
+      read(probed, is_away ? std::optional(failure->text) : std::nullopt);
+      if (!is_away || probed.told || stopping_) continue;
+      lock.unlock();
+      tell(probed.server, probed.why);
+      lock.lock();
     }
   }
 }
@@ -124,11 +139,31 @@ void Outages::read(const Outage& probed, const std::optional<std::string>& failu
   const auto now = Clock::now();
   if (failure) {
     outage->why = *failure;
+    outage->told = true;
     ++outage->attempts;
     schedule(*outage, now);
   } else {
     outage->probed = now;
+    if (std::exchange(outage->told, false)) ended_.push_back(outage->server);
     changed_.notify_all();
+  }
+}
+
+void Outages::listen(const void* owner, Listener listener) {
+  const std::lock_guard lock(listeners_mutex_);
+  listeners_[owner] = std::move(listener);
+}
+
+void Outages::ignore(const void* owner) {
+  const std::lock_guard lock(listeners_mutex_);
+  listeners_.erase(owner);
+}
+
+void Outages::tell(const std::string& server, const std::string& why) {
+  const std::lock_guard lock(listeners_mutex_);
+  const std::map<const void*, Listener> all = listeners_;
+  for (const auto& [owner, listener] : all) {
+    if (listeners_.count(owner) > 0) listener(server, why);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +37,10 @@ class Outages {
     std::string text;  // the last error, and how long the server has been away
   };
 
+  // Called in the thread of the Outages: when the first probe of a server has failed, with the last error, and when
+  // that outage has ended, with "". Before it, a server may have been slow for a moment.
+  using Listener = std::function<void(const std::string& server, const std::string& why)>;
+
   explicit Outages(Probe probe);
   ~Outages();
   Outages(const Outages&) = delete;
@@ -43,8 +48,8 @@ class Outages {
 
   // A request to the server, or an attempt to connect, has failed because it is away. `slot`: one that it has; `since`:
   // when it was last heard of, or the attempt began. The first call starts the thread. If the system refuses it, an
-  // outage could not be ended again, so none begins: the calls try for themselves.
-  void failed(const std::string& server, int slot, const std::string& why, Clock::time_point since);
+  // outage could not be ended again, so none begins: it returns false, and the calls try for themselves.
+  bool failed(const std::string& server, int slot, const std::string& why, Clock::time_point since);
 
   // A request to the server has succeeded.
   void answered(const std::string& server) {
@@ -55,6 +60,10 @@ class Outages {
 
   // Unset: calls may use the server.
   std::optional<Away> away(const std::string& server) const;
+
+  // `owner` names the listener. After ignore() it is not called any more. A listener may call both.
+  void listen(const void* owner, Listener listener);
+  void ignore(const void* owner);
 
   // Waits until calls may use one of these servers. Returns false if there is none at this time.
   bool wait(const std::vector<std::string>& servers, Clock::time_point until) const;
@@ -70,12 +79,14 @@ class Outages {
     int attempts = 0;
     std::optional<Clock::time_point> probed{};  // when a probe has succeeded: calls may use the server
     Clock::time_point next{};                   // when to probe
+    bool told = false;                          // the listeners know of it
   };
 
   void end(const std::string& server);
   bool has_thread();
   void run();
   void read(const Outage& probed, const std::optional<std::string>& failure);
+  void tell(const std::string& server, const std::string& why);
   void schedule(Outage& outage, Clock::time_point now);
   Outage* find(const std::string& server);
   const Outage* find_away(const std::string& server) const;
@@ -85,8 +96,11 @@ class Outages {
   mutable std::mutex mutex_;  // guards all members below
   mutable std::condition_variable changed_;
   std::vector<Outage> outages_;
+  std::vector<std::string> ended_;  // servers whose end the listeners do not know yet
   std::minstd_rand random_;
   bool stopping_ = false;
+  std::recursive_mutex listeners_mutex_;  // guards the next; held while a listener runs
+  std::map<const void*, Listener> listeners_;
   std::unique_ptr<Interrupt> interrupt_;  // made with the thread
   std::thread thread_;
 };

@@ -64,6 +64,36 @@ TEST_CASE("outages: a server is away from its first failure until a probe has su
   CHECK(servers.probes(0) == probes);
 }
 
+TEST_CASE("outages: the listeners are told of an outage when its first probe has failed, and of its end") {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  Servers servers;
+  const auto all = [&] {
+    const std::lock_guard lock(mutex);
+    return told;
+  };
+  const auto listen = [&](const std::string& server, const std::string& why) {
+    const std::lock_guard lock(mutex);
+    told.push_back(server + ": " + why);
+  };
+  const int other = 0;
+  servers.outages.listen(&servers, listen);
+  servers.outages.listen(&other, listen);
+  servers.outages.ignore(&other);
+  servers.set(0, ServerIs::there);
+  servers.outages.failed("a", 0, "slow for a moment", Steady::now());
+  CHECK(servers.outages.wait({"a"}, Steady::now() + 60s));
+  servers.outages.answered("a");
+  CHECK(all().empty());
+  servers.set(0, ServerIs::away);
+  servers.outages.failed("a", 0, "it is away", Steady::now());
+  CHECK(eventually([&] { return servers.probes(0) >= 4; }, kPatience));
+  servers.set(0, ServerIs::there);
+  CHECK(eventually([&] { return all().size() == 2; }, kPatience));
+  CHECK(all() == std::vector<std::string>{"a: it is away", "a: "});
+  servers.outages.answered("a");
+}
+
 TEST_CASE("outages: a server that refuses the probe is there: the calls get its answer") {
   Servers servers;
   servers.set(0, ServerIs::refusing);
