@@ -40,7 +40,9 @@ inline namespace DELAYQUEUE_ABI {
 //
 // The signature is void(std::exception_ptr, Sent). The completion handler gets the errors of the send, also those of
 // invalid arguments. It is called on its associated executor (default: the system executor of Asio), never in this
-// call; the executor must outlive the Sender. A send cannot be cancelled. Blocks as send_async() does.
+// call; the executor must outlive the Sender. A send cannot be cancelled. The call blocks the thread
+// while too many sends have no result: see Sender::send_async(). A loop that must never block calls
+// Sender::try_send_async().
 template <class CompletionToken>
 auto async_send(Sender& sender, std::string payload, const SendOptions& options, CompletionToken&& token) {
   return net::async_initiate<CompletionToken, void(std::exception_ptr, Sent)>(
@@ -62,7 +64,7 @@ auto async_send(Sender& sender, std::string payload, const SendOptions& options,
       token, std::move(payload), options);
 }
 
-// The same without options: in a co_await, gcc 12 destroys options twice that are written as {}.
+// The same with default options. Do not write {} for options in a co_await: gcc 12 destroys them twice.
 template <class CompletionToken>
 auto async_send(Sender& sender, std::string payload, CompletionToken&& token) {
   return async_send(sender, std::move(payload), SendOptions(), std::forward<CompletionToken>(token));
@@ -91,7 +93,7 @@ net::awaitable<void> settle_by(Coroutine coroutine, Delivery delivery) {
 //
 //   ConsumerOptions options;
 //   options.concurrency = 10'000;  // coroutines at the same time
-//   options.tuning.threads = 1;           // it only starts them
+//   options.tuning.threads = 1;    // it only starts them
 //   Consumer worker(url, "orders", in_coroutines(io.get_executor(), expire_order), options);
 //
 // The message is valid until the coroutine ends. An exception is a nack with its text as reason.

@@ -1,15 +1,14 @@
-// Client: which Redis, and the names of the keys there. Also the options of connections and keys.
+// Client: the connections to a server, Sentinel group or Cluster, and the names of the keys there. Before it: QueueName
+// and QueueNames; Durability; and the options of a Client for TLS, Sentinels, keys and the login.
 //
-// All options are plain structs with a default for every member. Times are std::chrono durations.
+// All options of this library are plain structs with a default for every member. Times are std::chrono durations. An
+// invalid value (a negative delay, a lease of zero) throws std::invalid_argument, which names the member and the value.
 //
 //   C++20  Consumer c(url, "orders", handler, {.concurrency = 4, .lease = 30s});
 //   C++17  ConsumerOptions o;
 //          o.concurrency = 4;
 //          o.lease = 30s;
 //          Consumer c(url, "orders", handler, o);
-//
-// An invalid value (a negative delay, a lease of zero) throws std::invalid_argument that names the member and the
-// value.
 #pragma once
 
 #include <delayqueue/detail/braces.h>
@@ -35,9 +34,9 @@ namespace internal {
 class Endpoint;
 }  // namespace internal
 
-// The name of a queue: 1 to 255 bytes of valid UTF-8 without control characters, which do not end in
-// #<number>.<number>. In a Cluster, and with HashTag::on, an object with this name refuses braces in it, too. Made from
-// a string, a string view or a literal; two texts in braces do not compile, because they would be one std::string of
+// The name of a queue: 1 to 255 bytes of valid UTF-8 without control characters, not ending in #<number>.<number>. With
+// a hash tag, so in every Cluster, it must not contain { or }; constructors of Producer, Consumer and so on check that.
+// Made from a string, a string view or a literal. Two texts in braces do not compile: std::string would read them as
 // two pointers. A value: copies are independent.
 class DELAYQUEUE_EXPORT QueueName {
  public:
@@ -46,8 +45,8 @@ class DELAYQUEUE_EXPORT QueueName {
   QueueName(const Text& name) : name_(checked(name)) {}  // NOLINT(google-explicit-constructor)
   QueueName(std::nullptr_t) = delete;
 
-  // A queue that another program, or a version before this check, has made: its name is not checked. An Inspector and a
-  // QueueAdmin read, empty and forget it. A Producer and a Consumer refuse a name that is not as above.
+  // The name of an existing queue, without a check: for names that another program or an older version has made. An
+  // Inspector and a QueueAdmin read, empty and forget such a queue. A Producer and a Consumer refuse an invalid name.
   static QueueName of_existing(std::string name) { return {Unchecked(), std::move(name)}; }
 
   const std::string& str() const { return name_; }
@@ -73,7 +72,7 @@ class QueueNames {
   QueueNames(std::initializer_list<QueueName> names) : names_(names) {}
   QueueNames(std::vector<QueueName> names) : names_(std::move(names)) {}  // NOLINT(google-explicit-constructor)
 
-  // No parameter of the type itself, which braces could make of two pointers.
+  // A template, because braces could make a std::vector<std::string> of two pointers.
   template <class Strings, std::enable_if_t<std::is_same_v<Strings, std::vector<std::string>>, int> = 0>
   QueueNames(const Strings& names) : names_(names.begin(), names.end()) {}  // NOLINT(google-explicit-constructor)
 
@@ -92,9 +91,9 @@ class QueueNames {
 // that no replica had received.
 //
 // If the write is not confirmed within the timeout, a call of a Producer throws ConnectionError: the message is stored,
-// but not as durably as required. Send it again with its id: while it is in the queue, this creates no second message,
-// and waits again. The Producer does not repeat it: the timeout, at most ProducerOptions::send_timeout, is that of one
-// attempt.
+// but not as durably as required. The Producer does not repeat the call. Send it again with its id: while the message
+// is in the queue, this creates no second one, and waits again. The timeout is at most ProducerOptions::send_timeout,
+// unless that is 0.
 class DELAYQUEUE_EXPORT Durability {
  public:
   enum class Kind { none, replicas, disk };
@@ -163,8 +162,8 @@ struct GoCompatibility {
 };
 
 // The names of the queue's keys. All programs that share a queue must use the same values. The prefix has 1 to 255
-// bytes of valid UTF-8 without control characters; with a hash tag it has no braces. Inspector and QueueAdmin also read
-// queues with another prefix, and forget them.
+// bytes of valid UTF-8 without control characters; with a hash tag it has no braces. An Inspector and a QueueAdmin
+// accept prefixes of older versions that break these rules, so that such queues can be read, emptied and forgotten.
 struct KeyOptions {
   std::string prefix = "dp";              // keys are <prefix>:<queue>:...
   HashTag hash_tag = HashTag::automatic;  // on: {<prefix>:<queue>}:..., all in one Cluster slot
@@ -175,7 +174,8 @@ struct KeyOptions {
 struct Credentials {
   std::string user{};  // empty: the default user
   std::string password{};
-  // Connections that are open are replaced before this time: 30 s, or a quarter of the time left. Unset: they stay.
+  // When the login ends. Connections are replaced before that: 30 s before, or a quarter of the time that was left at
+  // the login if that is less. A time that has passed throws AccessDenied. Unset: connections stay open.
   std::optional<std::chrono::system_clock::time_point> expires{};
 };
 
@@ -183,30 +183,32 @@ struct Credentials {
 struct ClientOptions {
   std::string user{};      // ACL user; empty: the URL's, or the default user
   std::string password{};  // empty: the URL's, or none
-  // For passwords that change: called before each login to a server (not to a Sentinel), in the thread that connects.
-  // Several threads may call it at the same time. Its time counts as connect_timeout. If it throws, the call throws
-  // AccessDenied with the text. The user and the password of the URL are not used then, and the two above stay empty.
+  // For passwords that change: returns the login in place of `user` and `password`, which must be empty, and of those
+  // in the URL. Called before each login to a server (not to a Sentinel), in the thread that connects, also one of the
+  // library; several threads may call it at the same time. Its time counts as connect_timeout. If it throws, the call
+  // throws AccessDenied with the text.
   std::function<Credentials()> credentials{};
   std::string client_name{};  // the name in CLIENT LIST, without spaces; empty: "delayqueue"
-  // For the look-up of the host name, the socket, TLS and the login together; at least 1 ms. Addresses that a name
-  // server sends later are used by the next attempt.
+  // For the look-up of the host name, the socket, TLS and the login together; at least 1 ms. If the name server answers
+  // too late, the next attempt uses its answer.
   milliseconds connect_timeout{2000};
-  // Of silence: no byte was sent or received for so long; at least 1 ms. Only this detects a frozen server. A call with
-  // a large payload takes as long as its bytes need, if they are not slower than 32 KiB a second.
+  // The longest silence: no byte was sent or received for this long. At least 1 ms. Only this and send_timeout detect a
+  // frozen server. Large payloads that keep moving may take longer: see docs/operations.md, "Slow links".
   milliseconds command_timeout{3000};
   TlsOptions tls{};
   SentinelOptions sentinel{};
   KeyOptions keys{};
 };
 
-// The address of one server, Sentinel group or Cluster, the connections to it, and the names of keys. Any thread may
-// use it. Its copies, and what with_keys() returns, share the connections; two Clients that are made of the same URL
+// The address of one server, Sentinel group or Cluster, the connections to it, and the names of keys. Any thread. Its
+// copies, and what with_keys() returns, share the connections; two Clients that are made of the same URL
 // share none. (Of an embedded: URL they share the server: a process has one for each folder.)
 //
-// A call of an object uses a connection that no other call uses at that moment, or opens one. So no call waits for
-// another object, and a process with one Client and one thread has one connection; in a Cluster, one to each master.
-// Consumers and Inspector::next_event() have connections that are not shared. Objects made of a Client keep what they
-// need of it, so they may be destroyed in any order. The last one closes the connections.
+// For each call an object uses a connection that no other object uses at that moment, or opens one. So objects never
+// wait for each other. Calls of the same object share its connection and may wait for each other, also for Durability:
+// use one Producer for each durability and each send_timeout. They cost no more connections than their calls at the
+// same time. Consumers and Inspector::next_event() have connections that are not shared. Objects made of a Client keep
+// what they need of it, so they may be destroyed in any order. The last one closes the connections.
 //
 // After a fork() a Client works in the child, too, with other connections: see Producer.
 class DELAYQUEUE_EXPORT Client {
@@ -215,8 +217,9 @@ class DELAYQUEUE_EXPORT Client {
   //   redis://[user:password@]host[:port][/db]
   //   redis+sentinel://[user:password@]host[:port],host.../master[/db]
   //   redis+cluster://[user:password@]host[:port],host...
-  //   unix:///path/to/socket[?db=n]
-  //   embedded: or embedded:/folder, see server.h
+  //   unix://[user:password@]/path/to/socket[?db=n]
+  //   embedded: or embedded:/folder, see PrivateServer in server.h
+  // valkey in place of redis is the same.
   //
   // Does not connect. Throws std::invalid_argument that names the wrong part of the URL or the option, also for a null
   // pointer, as of getenv(). Throws SetupError if the folder is relative and the working directory was removed.
@@ -229,9 +232,13 @@ class DELAYQUEUE_EXPORT Client {
   Client& operator=(const Client&) = default;
 
   const KeyOptions& keys() const { return keys_; }
+
+  // A Client that shares the connections of this one, with other names of keys: for example one for each tenant. Throws
+  // std::invalid_argument for an invalid prefix, and for HashTag::off in a Cluster.
   Client with_keys(KeyOptions keys) const;
 
-  // Connects and logs in; in a Cluster to one node. Throws as a send would.
+  // Connects and logs in, in one attempt; in a Cluster to one node. Touches no queue. For the start of a program: it
+  // throws AccessDenied for a wrong password, and otherwise as Sender::send().
   void check() const;
 
  private:

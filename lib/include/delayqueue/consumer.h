@@ -1,4 +1,5 @@
-// Consumer: takes due messages from one queue or several, and calls a handler for each.
+// Consumer: takes due messages from one queue or several, and calls a handler for each. Before it: Backoff, the options
+// of a consumer and of each queue, and StopSignals.
 #pragma once
 
 #include <delayqueue/client.h>
@@ -48,30 +49,28 @@ class DELAYQUEUE_EXPORT Backoff {
   std::function<milliseconds(int attempt)> wait_;
 };
 
-// To be changed only after a measurement: see docs/operations.md.
+// Internals that rarely need a change: measure before and after. See docs/operations.md, "Tuning".
 struct ConsumerTuning {
   // Threads that run handlers, if a queue has a handler of a Delivery: up to 10,000. 0: the number of cores; or the
   // most handlers that return a Verdict at the same time, if that is larger; but at most `concurrency`. Without a
   // handler of a Delivery it must be 0: there are `concurrency` threads.
   std::size_t threads = 0;
 
-  // Most messages held in addition to those whose handlers run: up to a million. If the queues are on several masters
-  // of a Cluster, the bound is this number times theirs. The consumer takes only as many messages as will start within
-  // 10 ms, or up to 100 ms behind a slow link; with slow handlers it holds none. Raise it for fast handlers behind a
-  // link of several milliseconds.
+  // Most messages held in addition to those whose handlers run, for each master of a Cluster: up to a million. The
+  // consumer takes only what will start soon; with slow handlers it holds none. Raise it for fast handlers on a slow
+  // link.
   std::size_t prefetch = 1000;
 
-  // Upper bound for noticing a message whose sender wakes no consumer (the Go library). At least 1 ms. With more than
-  // 10 queues it may take up to 10 times as long: see the constructor of Consumer.
+  // How late a message is noticed at most whose sender wakes no consumer (the Go library). At least 1 ms. Longer with
+  // many queues: see docs/operations.md.
   milliseconds poll_interval{1000};
 
-  // For this long after a connect, the consumer does not take over messages of other consumers whose lease has ended:
-  // those may be reconnecting, too. Keep it above 1 s, the longest reconnect pause. At least 0. It does not delay the
-  // end of a backoff.
+  // After a connect the consumer waits this long before it takes over messages whose lease has ended: their consumers
+  // may be reconnecting, too. At least 0; keep it above the longest reconnect pause, 1 s. Backoffs end without this
+  // wait.
   milliseconds reconnect_grace{2000};
 
-  // Write what the consumer does into the registry of each queue, every 10 s or every poll_interval, whichever is
-  // longer: see Inspector::workers().
+  // Write into the registry of each queue what the consumer does: see Inspector::workers().
   bool register_consumer = true;
 };
 
@@ -151,22 +150,23 @@ class DELAYQUEUE_EXPORT StopSignals {
   milliseconds timeout_ = std::chrono::seconds(30);
 };
 
-struct ConsumerMetrics;
+struct ConsumerMetrics;  // see metrics.h
 
 // Delivers each message at least once. A message is delivered again after a nack, an exception in the handler, the
 // death of the process or the end of the lease, until it has no retries left. A handler must therefore tolerate a
-// second call with the same id.
+// second call with the same id. Any thread.
 //
 // Threads: `concurrency` worker threads call the handler. One is added for each handler that has lost its lease and
 // still runs. One more thread does all other work: it calls logger, on_event and backoff, and renews the leases, so a
 // handler may run longer than one lease.
 //
-// With a handler of a Delivery the verdict may come from any thread, after the handler has returned.
-// ConsumerTuning::threads worker threads call the handler, and up to `concurrency` deliveries may be outstanding. One
-// leaves its place to another message
-//   - if it has lost its lease, usually because of processing_timeout, and is not settled, or
-//   - if it is settled, but its handler runs for longer than processing_timeout.
-// While more than `concurrency` such deliveries are outstanding, no message is taken, and the logger gets a warning.
+// With a handler of a Delivery, ConsumerTuning::threads worker threads call the handler, and the verdict may come
+// later, from any thread. Up to `concurrency` deliveries may be outstanding. A delivery leaves its place to another
+// message
+//   - when it has lost its lease without a verdict, usually because of processing_timeout, or
+//   - when it has its verdict, but its handler runs for longer than processing_timeout.
+// While more than `concurrency` deliveries have left their places but not ended, the consumer takes no message, and the
+// logger gets a warning.
 //
 // Lost connection: the consumer logs a warning (once, then every minute) and reconnects after pauses of up to a second
 // (5 s while Redis refuses the password or a permission). Handlers continue meanwhile; their verdicts are settled after
@@ -188,10 +188,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // start() throws a ReplyError only if all queues are refused. Otherwise it logs the refusals, and the consumer tries
   // these queues again.
   //
-  // Connections: one for all queues, and one that waits for their wake-ups. In a Cluster: one to each node for all
-  // queues there, and one that waits for each queue, at most 16; further queues are polled. With more than 10 queues
-  // whose wake-ups work, about 10 are polled in each poll_interval: so each queue is polled less often, at most by a
-  // factor of 10.
+  // Connections, threads and requests: see docs/operations.md. With many queues each one is polled less often.
   Consumer(const Client& client, std::vector<Subscription> queues, ConsumerOptions options = {});
   Consumer(const Client&, std::initializer_list<const char*> names_without_handler, ConsumerOptions = {}) = delete;
 
@@ -222,9 +219,10 @@ class DELAYQUEUE_EXPORT Consumer {
   // the result of stop().
   bool run();
 
-  // The same; one of the signals stops the consumer, too. If start() throws after one has arrived, the signal is raised
-  // again with its former action. Throws std::invalid_argument for a signal that cannot be caught, and std::logic_error
-  // while another consumer of the process is in this call. A program that handles signals in its own way calls stop().
+  // As run(); each of the signals stops the consumer, too. If a signal arrives and start() then throws, the signal is
+  // raised again with its former action. Throws std::invalid_argument for a signal that cannot be caught, and
+  // std::logic_error while another consumer of the process is in this call. A program that handles signals in its own
+  // way calls stop().
   bool run(const StopSignals& signals);
 
   // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue; this
@@ -247,8 +245,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // changed.
   void request_stop(std::function<void(bool clean)> stopped = {}, milliseconds timeout = std::chrono::seconds(30));
 
-  // The counters and durations of all queues, for health checks and a monitoring system: see metrics.h. Any thread may
-  // call it.
+  // Counters and durations of all queues, for health checks and monitoring. Include <delayqueue/metrics.h> to use them.
   [[nodiscard]] ConsumerMetrics metrics() const;
 
  private:

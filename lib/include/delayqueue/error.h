@@ -1,12 +1,13 @@
 // The exceptions of this library: one type for each reaction of the caller.
 //
-//   ConnectionError        repeat the call
+//   ConnectionError        repeat the call later; a send with the ids of the error
 //   ReplyError             Redis refused the call; the text contains the reason
 //   AccessDenied           a ReplyError: change the password or the permissions first
 //   SetupError             change something on this machine first, or raise a limit of this process
 //   std::invalid_argument  correct the argument or option that the text names, with its value; nothing was sent
-//   std::logic_error       the object was moved from, belongs to the parent of a fork, or was started twice or after
-//                          its stop
+//   std::logic_error       a mistake in the program: the object was moved from, belongs to the parent of a fork, was
+//                          started twice or after its stop, or two consumers run with StopSignals. Also the base of
+//                          std::invalid_argument: catch that first
 //
 // The standard library throws std::bad_alloc when memory is used up.
 //
@@ -30,15 +31,15 @@ class DELAYQUEUE_EXPORT Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// It is unknown whether the call was executed: the server could not be reached, the connection broke, Redis cannot
-// serve the call now, or the write did not become as durable as required in time. It also means that this process had
-// no file descriptor or thread left for a connection. A Producer has repeated the call for
-// ProducerOptions::send_timeout.
+// Redis did not confirm the call: the server could not be reached, the connection broke, Redis cannot serve the call
+// now, the write was not confirmed as durable in time, or this process had no file descriptor or thread left for a
+// connection. Unless not_sent() is true, it is unknown whether the call was executed. A Producer throws it after it has
+// repeated what may be repeated: see ProducerOptions::send_timeout.
 //
-// Every call may be repeated. Repeat a send with SendOptions::id (in an OutgoingMessage: of its options) set to the id
-// from ids(): while the first message is in the queue, this creates no second one. A send without that id, extend(),
-// and purge() with a limit act again. lock() returns false if the first call got the lock. Other calls return the
-// present state: a repeated cancel(), for example, may return unknown.
+// Repeat a send with SendOptions::id (of an OutgoingMessage: in its options) set to the id from ids(): while the first
+// message is in the queue, this creates no second one. Three calls act again when they are repeated: a send without
+// that id, extend(), and purge() with a limit. A repeated lock() returns false if the first call got the lock. All
+// others return the present state: a repeated cancel(), for example, may return unknown.
 class DELAYQUEUE_EXPORT ConnectionError : public Error {
  public:
   explicit ConnectionError(const std::string& what, std::vector<std::string> ids = {}, bool not_sent = false)
@@ -47,8 +48,8 @@ class DELAYQUEUE_EXPORT ConnectionError : public Error {
   // The ids of all messages of the send, in the order of the messages; empty for all other calls.
   const std::vector<std::string>& ids() const { return ids_; }
 
-  // True: this send has stored nothing, because no server has got any of its messages, or none could serve them. False
-  // for a send whose messages may be stored, and for all other calls.
+  // True: this send has stored nothing, because no server has received any of its messages, or every server has
+  // answered that it cannot serve them now. False: some of them may be stored; also for all calls that are no send.
   bool not_sent() const { return not_sent_; }
 
  private:

@@ -1,4 +1,5 @@
-// Handler: what a Consumer calls for each message. Delivery: a message whose verdict comes later, from any thread.
+// Handler: the function that a Consumer calls for each message. Before it: Delivery, a message that is settled later,
+// from any thread, and the Settlement of its verdict. After it: Middleware, a function around each call of a handler.
 #pragma once
 
 #include <delayqueue/detail/handler_form.h>
@@ -27,14 +28,14 @@ struct InFlightMessage;
 enum class Settlement {
   settled,   // Redis has executed it; `durability` is not waited for
   stale,     // it came too late and changed nothing: another consumer has the message, or it was removed
-  in_doubt,  // no answer confirms it: the message may be delivered again. Either the consumer has ended, or the answer
-             // was lost, and when the consumer asked again after a nack or snooze, the message was no longer its own
+  in_doubt,  // not confirmed: the message may be delivered again. The consumer has ended; or the answer to a nack or
+             // snooze was lost, and by the repeat the message no longer belonged to the consumer
 };
 DELAYQUEUE_EXPORT const char* to_string(Settlement settlement);  // "settled", "stale", "in_doubt"
 
-// Called once for an accepted verdict, in one of the threads that run handlers. If the verdict is in doubt, it is
-// called in a thread that stops or destroys the consumer, or that destroys the Delivery; so it must not own the
-// Delivery. An exception is logged, if there is still a consumer to log it.
+// Called once for an accepted verdict, in a thread that runs handlers. For in_doubt it may be called in the thread that
+// stops or destroys the consumer, or that destroys the Delivery; so it must not own the Delivery. An exception is
+// logged while the consumer exists.
 using SettlementCallback = std::function<void(Settlement)>;
 
 // A message that its handler owns until it is settled. The handler may move it elsewhere and return: to a thread pool,
@@ -90,13 +91,13 @@ class DELAYQUEUE_EXPORT Delivery {
   std::shared_ptr<internal::VerdictInbox> inbox_;
 };
 
-// A function of one of two forms:
-//   Verdict(const Message&)  returns its verdict. An exception counts as a nack with its text as reason: see
+// A handler: a function of one of two forms, which a Consumer calls for several messages at the same time.
+//   Verdict(const Message&)  returns its verdict. An exception is a nack with its text as reason: see
 //                            current_exception_text()
 //   void(Delivery)           owns the message until it is settled, in any thread, at any time. It should return soon,
 //                            and not wait for other deliveries, whose handlers need the same threads
-// If its parameter is `auto`, it has the first form. It may be movable only. Copies of a Handler share the function. A
-// Consumer calls it for several messages at the same time.
+// A function with an `auto` parameter has the first form. The function need not be copyable: copies of a Handler share
+// it.
 class DELAYQUEUE_EXPORT Handler {
  public:
   // Throws std::invalid_argument for a null pointer and an empty std::function.
@@ -140,12 +141,13 @@ using NextHandler = std::function<std::optional<Verdict>()>;
 // span of a trace, a log line, a check. It calls next() and returns its result. An exception in it, also one of next(),
 // counts as the handler's. Its time is part of the handler's. It must not keep `next` or the message after it returns.
 //
-// Around a handler that returns a Verdict it may return another one, and it may call next() again, or not at all.
+// If the handler returns a Verdict, the function may return another one, and may call next() again, or not at all.
 //
-// A handler with a Delivery settles it itself, perhaps later. So next() may be called only once (a second call throws
-// std::logic_error), and the returned value is not used. If next() is not called, the returned verdict counts.
+// If the handler takes a Delivery, it settles that itself, perhaps later: next() may be called only once (a second call
+// throws std::logic_error), and what is returned after it is not used. If next() is not called, the returned verdict
+// counts.
 //
-// If a verdict counts and there is none, the message is nacked.
+// If the result counts and is empty, the message is nacked.
 using Middleware = std::function<std::optional<Verdict>(const Message& message, const NextHandler& next)>;
 
 }  // namespace DELAYQUEUE_ABI

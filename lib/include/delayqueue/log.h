@@ -1,4 +1,4 @@
-// Log entries and events: what producers and consumers report to their program.
+// Logger and EventCallback: how a Producer and a Consumer report to their program.
 #pragma once
 
 #include <delayqueue/version.h>

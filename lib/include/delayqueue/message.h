@@ -1,4 +1,5 @@
-// Message and Verdict: the argument and the result of a handler. Also how a message is named, and its states.
+// Message and Verdict: the argument and the result of a handler. Before them: State, Outcome, Headers, and the ids of
+// messages (MessageRef, new_id(), id_from_name()).
 #pragma once
 
 #include <delayqueue/detail/braces.h>
@@ -41,14 +42,14 @@ enum class State {
 // The name of the state: "pending", "ready" ...
 DELAYQUEUE_EXPORT const char* to_string(State state);
 
-// The result of a change of one message by its id. Each call says which of them it returns.
+// The result of a change of one message by its id. The comment of each call lists those that it returns.
 enum class Outcome {
-  done,         // changed as the call says
-  already,      // it was so before
-  held,         // a consumer holds it: unchanged
-  wrong_state,  // it is in a state that the call does not change
-  no_payload,   // its payload is missing, so it cannot be delivered: it was removed
-  unknown,      // no such message
+  done,         // the message was changed
+  already,      // bury(): it is a dead letter already
+  held,         // unchanged: a consumer holds it
+  wrong_state,  // reschedule(): unchanged, it is a dead letter
+  no_payload,   // redrive(): its payload is missing, so it cannot be delivered: it was removed
+  unknown,      // no such message; redrive(), release(), extend(): or it is in a state that the call does not change
 };
 DELAYQUEUE_EXPORT const char* to_string(Outcome outcome);
 
@@ -99,8 +100,8 @@ class DELAYQUEUE_EXPORT Headers {
   std::vector<value_type> pairs_{};
 };
 
-// Which message: its id, from any string. A value, so that {"a", "b"} cannot be read as one std::string or
-// std::string_view of two pointers. The call that it is passed to throws std::invalid_argument if the id is no UUID.
+// The id of a message, as an argument: from a string, a string view or a literal. {"a", "b"} does not compile where one
+// is expected. The call that gets it throws std::invalid_argument if the id is not a UUID.
 class MessageRef {
  public:
   template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, std::string_view>>>
@@ -118,7 +119,7 @@ class MessageRef {
   std::string id_;
 };
 
-// One message or several: an id, ids in braces, or a vector of ids.
+// The ids of one message or of several, as an argument: an id, ids in braces, or a vector of strings.
 class MessageRefs {
  public:
   template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, MessageRef>>>
@@ -136,16 +137,16 @@ class MessageRefs {
   std::vector<MessageRef> messages_;
 };
 
-// A new id: a UUID of version 7, of the current time. Any thread may call it. Throws SetupError if the system provides
-// no random bytes. In a queue with partitions messages with such ids are in partition 0: see SendOptions::id.
+// A new id: a UUID of version 7 with the current time, for callers that store an id before they send. Any thread may
+// call it. Throws SetupError if the system provides no random bytes. Partitions: see SendOptions::id.
 [[nodiscard]] DELAYQUEUE_EXPORT std::string new_id();
 
 // The namespace of id_from_name(), unless the caller has one.
 inline constexpr char kIdNamespace[] = "5d0c3c1b-4a8e-5f0f-9d3a-0f5b7f2f6c11";
 
-// The id of a name, such as "order 42 is not paid": a UUID of version 5, the same for each call with this name and this
-// namespace, a UUID. So a program that has lost an id can make it again. Throws std::invalid_argument if the namespace
-// is no UUID. The partition is that of new_id().
+// The id that belongs to a name, such as "order 42 is not paid": a UUID of version 5. The same name and namespace (a
+// UUID) always give the same id, so a program need not store it. Throws std::invalid_argument if the namespace is not a
+// UUID. Partitions: see SendOptions::id.
 [[nodiscard]] DELAYQUEUE_EXPORT std::string id_from_name(std::string_view name,
                                                          std::string_view name_space = kIdNamespace);
 

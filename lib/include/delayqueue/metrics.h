@@ -17,7 +17,7 @@
 namespace delayqueue {
 inline namespace DELAYQUEUE_ABI {
 
-// Since the consumer was constructed.
+// Counters of a Consumer since it was constructed.
 struct ConsumerStats {
   std::uint64_t delivered = 0;      // passed to the worker threads; includes messages that stop() returned to the queue
   std::uint64_t acked = 0;          // settled as done
@@ -52,7 +52,7 @@ struct Histogram {
   }
 };
 
-// One queue of a Consumer, since the consumer was constructed.
+// Counters and durations of one queue of a Consumer since the consumer was constructed.
 struct ConsumerQueueMetrics {
   std::string queue{};
   // With several queues `connects` and the errors of the connection are only in the sums.
@@ -65,7 +65,8 @@ struct ConsumerQueueMetrics {
   // nack. With a handler of a Delivery: until the Delivery is settled or dropped.
   std::array<Histogram, 4> handler_time{};
   // How long the handler that began first has been running, or its Delivery has not been settled; 0: none. Those that
-  // have lost their lease count, too. When it ends, the next one may be noticed up to a poll_interval late.
+  // have lost their lease count, too. When it ends, the next one may be noticed up to ConsumerTuning::poll_interval
+  // late.
   std::chrono::microseconds longest_running{0};
   std::uint64_t leases_lost = 0;  // deliveries that the consumer lost while their handlers ran, or before
 
@@ -78,7 +79,7 @@ struct ConsumerMetrics {
   std::vector<ConsumerQueueMetrics> queues{};  // in the order in which the consumer was given them
 };
 
-// A Producer, since it was constructed.
+// Counters and durations of a Producer since it was constructed.
 struct ProducerMetrics {
   std::string queue{};
   std::uint64_t sent = 0;    // messages of calls that succeeded; includes those that existed already
@@ -90,7 +91,7 @@ struct ProducerMetrics {
   Histogram send_time{};  // of calls of send() and send_batch(), and of the batches of send_async(); failed ones too
 };
 
-// One queue in Redis, as a call of Inspector::counts() has read it.
+// The counts of one queue in Redis. The program fills it from Inspector::counts(), for prometheus_text().
 struct QueueMetrics {
   std::string queue{};
   std::optional<Counts> counts{};           // unset: it could not be read

@@ -20,14 +20,10 @@
 namespace delayqueue {
 inline namespace DELAYQUEUE_ABI {
 
-// To be changed only after a measurement: see docs/operations.md.
+// Internals that rarely need a change: measure before and after. See docs/operations.md, "Tuning".
 struct ProducerTuning {
-  // How long a thread that sends alone may wait busily for the answer to one message before it sleeps: up to 1000 us;
-  // 0: not at all. Costs at most this much CPU time for each send. The Producer measures: of each 1000 sends, 16 wait
-  // busily as a trial, and the others do only if the trials were at least a tenth faster. No wait is busy
-  //   - while several threads of the process send (the thread of send_async counts while it sends),
-  //   - if the process can use fewer than two CPUs, by the machine or by the quota of a container, or
-  //   - if the thread and Redis are pinned to the same core, which is known only over a unix socket.
+  // How long a thread that sends alone may wait in a busy loop for its answer before it sleeps: 0 to 1000 us, 0: never.
+  // Costs at most this much CPU time for each send. The Producer uses it only where it measures that sends are faster.
   std::chrono::microseconds busy_wait{60};
 };
 
@@ -58,23 +54,17 @@ struct ProducerOptions {
   ProducerTuning tuning{};
 };
 
-struct ProducerMetrics;
+struct ProducerMetrics;  // see metrics.h
 
-// Any number of threads may use one Producer. They share one connection, or two while five or more send at once,
-// and concurrent sends share round trips. The first call connects, so a Producer can be constructed while the server
-// cannot be reached. After a broken connection the next call reconnects.
+// Any thread. Sends at the same time share connections and round trips: while one of them waits, also for Durability,
+// others may wait behind it. The first call connects, so a Producer can be constructed while the server cannot be
+// reached. After a broken connection the next call reconnects.
 //
 // A queue may have several partitions (see QueueAdmin::set_partitions). Messages whose ids the library makes are spread
-// over all of them: the Producer goes to the next one after 200 messages or a round trip. These ids name the partition,
-// so a repeated send and the calls by id go there. Messages with any other id are in partition 0. A Producer reads the
-// number of partitions again with a send to partition 0 or 1, at most every 2 s.
-//
-// If a master of a Cluster is away, messages that were not written yet go to partitions of other masters at once. A
-// send that waits does so when the master has not answered others for about 50 ms. Messages that may have been written
-// are repeated to their partition for ProducerOptions::send_timeout. The first failure starts a thread, which sends
-// requests without a message to that master. When one succeeds, its partitions get new messages again. While the slot
-// of a partition moves, Redis refuses messages there, and they go to other partitions in the same way. A partition that
-// the user has no right to is left out with a warning.
+// over all of them. These ids name the partition, so a repeated send and the calls by id go there. Messages with any
+// other id are in partition 0. If a master of a Cluster is away, or the slot of a partition moves, new messages go to
+// other partitions; messages that may have been written are repeated to their own for ProducerOptions::send_timeout. A
+// partition that the user has no right to is left out with a warning. See docs/operations.md, "Partitions".
 //
 // After a fork() the child process must create its own Producers, Consumers, Inspectors and QueueAdmins; it may use a
 // Client of the parent for them. In the child every call to an object of the parent throws std::logic_error. The
@@ -82,18 +72,19 @@ struct ProducerMetrics;
 // object that was moved from throws std::logic_error, too.
 class DELAYQUEUE_EXPORT Producer final : public Sender {
  public:
-  // A Client is made of a URL, too: Producer("redis://localhost", "orders"). Does not connect. Throws
+  // A URL converts to a Client: Producer("redis://localhost", "orders"). Does not connect. Throws
   // std::invalid_argument that names the wrong part of the URL, the queue or the option. Throws SetupError if this
   // process may open no more files (only with Sentinels). The first call connects, and throws if it cannot use the TLS
   // files or the path of the embedded folder, or if the queue exists with the other KeyOptions::hash_tag.
   Producer(const Client& client, const QueueName& queue, ProducerOptions options = {});
 
-  // Waits until the sends of send_async() have their results, also those that their callbacks have made.
+  // Waits until all sends of send_async() have their results, also those that callbacks have made. Call flush() first
+  // to choose the timeout.
   ~Producer() override;
   Producer(Producer&&) noexcept;
   Producer& operator=(Producer&&) noexcept;
 
-  // Counters and durations, for a monitoring system: see metrics.h. It needs no server.
+  // Counters and durations, for a monitoring system. Needs no server. Include <delayqueue/metrics.h> to use them.
   [[nodiscard]] ProducerMetrics metrics() const;
 
  private:

@@ -30,10 +30,11 @@ struct SendOptions {
   std::optional<std::chrono::system_clock::time_point> at{};
   std::optional<int> retries{};       // deliveries after the first; see ProducerOptions::retries, the default
   std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
-  // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See SendResult. In a queue with partitions
-  // messages with ids of version 4 are in partition 0: they have the throughput of one master. See docs/protocol.md.
+  // A UUID of 36 characters, stored in lower case; empty: the library makes a UUIDv7. With an id of its own a program
+  // can repeat the send without a second message: see SendResult. In a queue with partitions messages with such ids are
+  // all in partition 0, and have the throughput of one master: see docs/protocol.md.
   std::string id{};
-  Headers headers{};  // names must not begin with "dq-" or "DQ-"; workers of the Go library ignore headers
+  Headers headers{};  // see Headers for names and sizes; workers of the Go library ignore headers
 };
 
 // The new due time: `delay` or `at`, as in SendOptions. With neither the message is due at once.
@@ -51,8 +52,8 @@ struct OutgoingMessage {
 // What a send, or QueueAdmin::restore(), has done.
 enum class SendResult {
   created,  // the message is stored
-  // Nothing was stored: a message with this id exists. Not after the library has repeated the send because an answer
-  // was lost: then it is created, because it cannot be known which attempt, or which earlier send, has stored it.
+  // Nothing was stored: a message with this id exists. Exception: if the answer to a first attempt was lost and the
+  // library has repeated the send, the result is `created`, because that attempt may have stored the message.
   existed,
   // Nothing was stored: the message with this id was cancelled while a consumer holds it. Send again after that
   // delivery has ended, or with another id.
@@ -91,34 +92,33 @@ class AsyncSent {
 
 using SendCallback = std::function<void(const AsyncSent&)>;
 
-// What sends. Any number of threads may use one. A function that takes a Sender works with a Producer, and with another
-// Sender in its tests. New functions may be added to this class in each minor version.
+// The interface for sending to one queue. Any thread. A Producer is one; a function that takes a Sender& can be tested
+// with another one. Derive from it in tests only: minor versions add functions.
 class DELAYQUEUE_EXPORT Sender {
  public:
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
   virtual ~Sender();
 
-  // Stores the message: its payload, any bytes but at most ProducerOptions::max_payload of them, and its headers. If
-  // the result is SendResult::created, Redis has stored the whole message: it is delivered at least once, not before
-  // its due time. Without SendOptions::id it always is. With the id of a message that is in the queue nothing is
-  // stored: see SendResult.
-  //
-  // Throws std::invalid_argument, SetupError (an embedded server cannot be started, or the system provides no random
-  // bytes for an id), ReplyError (nothing was stored), or ConnectionError (unknown whether it was stored: send again
-  // with SendOptions::id set to ids().front(); this creates no second message while the first one is in the queue). A
-  // Producer does so itself for ProducerOptions::send_timeout, so this error comes after that time, or at once if Redis
-  // has been away for longer; not if the message is stored, but not as durably as required.
+  // Stores one message: its payload (any bytes, at most ProducerOptions::max_payload of them) and its headers. With
+  // SendResult::created Redis has the whole message: it is delivered at least once, and not before its due time. A send
+  // without SendOptions::id always returns created. For one with an id see SendResult. Throws
+  //   std::invalid_argument  nothing was sent
+  //   SetupError             an embedded server cannot be started, or the system provides no random bytes for an id
+  //   ReplyError             Redis refused the message: nothing was stored
+  //   ConnectionError        no answer for ProducerOptions::send_timeout, or at once if Redis has been away for longer.
+  //                          Or the message is stored, but not as durably as required: that is not repeated
+  // Unless ConnectionError::not_sent(), the message may be stored: send again with SendOptions::id set to
+  // ids().front(). While the first message is in the queue, this creates no second one.
   Sent send(std::string_view payload, const SendOptions& options = {}) { return do_send(payload, options); }
   // Here and below: {"a", "b"} would be one string of two pointers.
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
   Sent send(const char* const (&payloads)[kLength], const SendOptions& = {}) = delete;
 
   // Sends many messages, in atomic steps: each step is stored completely or not at all. The results are in the order of
-  // the messages. Throws as send(). After a ReplyError, ConnectionError or SetupError some steps may be stored. The
-  // ids() of a ConnectionError are those of all messages, in order. While steps succeed it may take longer than
-  // send_timeout. In a queue with partitions the steps go to
-  // different ones, and a later step may be stored while an earlier one is not.
+  // the messages. Throws as send(); some steps may be stored after a ReplyError, ConnectionError or SetupError. The
+  // ids() of a ConnectionError are those of all messages, in order. While steps succeed, the call may take longer than
+  // send_timeout. In a queue with partitions a later step may be stored while an earlier one is not.
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages) { return do_send_batch(messages); }
 
   // The same with one set of options. The payloads are any range of strings or string views, which are not copied.
@@ -131,27 +131,29 @@ class DELAYQUEUE_EXPORT Sender {
     return do_send_views(std::vector<std::string_view>(payloads.begin(), payloads.end()), options);
   }
 
-  // Like send(), but does not wait for Redis: `done` is called with the result. Invalid arguments throw
-  // std::invalid_argument at once, and SetupError is thrown if the system refuses a thread; `done` is not called then.
-  // The messages of one thread are sent in the order of its calls; in a queue with partitions, those of each partition
-  // are, except for those that came from another one, and those that are repeated after a lost connection. When the
-  // time for repeats is over, all that wait fail together.
+  // Sends without waiting for Redis. The result goes to `done`, or to the future, whose get() throws what send() would
+  // have thrown. Invalid arguments throw std::invalid_argument at once, and SetupError is thrown if the system refuses
+  // a thread; `done` is not called then.
   //
-  // Blocks while too many sends have no result: 10,000, or 16 MiB of payloads. try_send_async() returns false then,
-  // leaves `payload` as it is and never calls `done`: for the thread of an event loop.
+  // While too many sends have no result (10,000, or 16 MiB of payloads), send_async() blocks. try_send_async() returns
+  // false then, leaves `payload` as it is and never calls `done`: use it in the thread of an event loop.
   //
-  // `done` is called once, never within the call, in a thread of the Producer, and in the order in which the messages
-  // of a partition were sent. Results wait while it runs, so it must return soon. It may call send_async(), which does
-  // not block there. It must not throw: an exception is logged as an error. It must not destroy the Producer, whose
-  // destructor waits for all results.
+  // The messages of one thread are sent in the order of its calls; in a queue with partitions this holds within each. A
+  // message that is repeated, or sent to another partition because its master is away, may come later than its
+  // successors. When send_timeout is over, all that wait fail together.
+  //
+  // `done` is called once, never within the call, in a thread of the Producer, for each partition in the order in which
+  // its messages were sent. Other results wait while it runs, so it must return soon. It may call send_async(), which
+  // does not block there. It must not throw: an exception is logged as an error. It must not destroy the Producer,
+  // whose destructor waits for all results.
   void send_async(std::string payload, const SendOptions& options, SendCallback done);
   [[nodiscard]] bool try_send_async(std::string&& payload, const SendOptions& options, SendCallback done);
   [[nodiscard]] std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
   void send_async(const char* const (&payloads)[kLength], const SendOptions& = {}, const SendCallback& = {}) = delete;
 
-  // Waits until all calls of send_async() that were made before have their results. False: some have none after
-  // `timeout`. Does not wait within `done`.
+  // Waits until all sends of earlier send_async() calls have their results. False: some have none after `timeout`. In
+  // `done` it returns false at once, because the result that is being delivered does not count yet.
   [[nodiscard]] bool flush(milliseconds timeout) { return do_flush(timeout); }
 
   // Cancels the message and returns the state it was in:
@@ -165,8 +167,9 @@ class DELAYQUEUE_EXPORT Sender {
 
   // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
   // retries stay as they are. The end of its TTL moves by as much as the due time. Returns done, held, wrong_state (a
-  // dead letter: see QueueAdmin::redrive) or unknown. Throws as send(). After a ConnectionError it may be repeated; a
-  // repeated `delay` counts from the new call.
+  // dead letter: see QueueAdmin::redrive) or unknown. Throws as send(). If the library repeats the call, `delay`
+  // counts from the first attempt, and the result is that of the last one: held or unknown if a consumer took the
+  // message meanwhile. A caller may repeat it after a ConnectionError; `delay` then counts from the new call.
   [[nodiscard]] Outcome reschedule(const MessageRef& message, const RescheduleOptions& when) {
     return do_reschedule(message, when);
   }
