@@ -1,5 +1,5 @@
-// Inspector: reads one queue, for operators, tools and metrics. It changes nothing: see QueueAdmin. It also works on
-// queues that workers of the Go library use.
+// Inspector: reads one queue, for operators, tools and metrics, and changes nothing (see QueueAdmin). Before it: what
+// its calls return. It also works on queues that workers of the Go library use.
 #pragma once
 
 #include <delayqueue/client.h>
@@ -33,7 +33,7 @@ struct Totals {
   std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
 };
 
-// The number of messages in each state, read at one moment; several partitions are read at a moment each. ready and
+// The number of messages in each state, read at one moment (each partition at its own). ready and
 // retry are upper bounds: ids of cancelled or rescheduled messages stay in those lists until a consumer removes them.
 struct Counts {
   std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
@@ -128,8 +128,8 @@ struct PartitionInfo {
   std::string error{};        // why it could not be read; empty: no error
 };
 
-// A message whose handler runs, or whose Delivery is not settled; or whose payload is still arriving, because it is
-// large and the link is slow.
+// A message that a consumer works on: its handler runs, its Delivery is not settled, or its large payload is still
+// arriving over a slow link.
 struct RunningMessage {
   std::string id{};
   std::chrono::system_clock::time_point since{};  // by Redis' clock, to a few milliseconds
@@ -137,10 +137,9 @@ struct RunningMessage {
   std::optional<std::uint64_t> fetching{};
 };
 
-// The entry of a consumer in the registry of a queue. A consumer writes it every 10 s, or every poll_interval if that
-// is longer, and less often with more than ten queues. A consumer that has died is listed until three such times and 30
-// s have passed: by default for a minute. Any program that may write to the queue can write an entry, and names may
-// have any bytes: escape them before you show them.
+// The entry of a consumer in the registry of a queue. Consumers write it regularly; one that has died stays listed for
+// a while: see docs/operations.md. Any program that may write to the queue can write an entry, and names may have any
+// bytes: escape them before you show them.
 struct Worker {
   std::string consumer{};             // its id: each Consumer object has another one
   std::string name{};                 // ConsumerOptions::name
@@ -155,8 +154,8 @@ struct Worker {
   std::uint64_t in_flight = 0;    // messages of this queue that it holds, also those whose handler has not begun
   std::vector<RunningMessage> longest{};         // of this queue: at most 5, the longest running first
   std::chrono::system_clock::time_point seen{};  // when it wrote this, by Redis' clock
-  // True: a consumer that lives would have written this again, by default within 22 s. It has died, is frozen, or is
-  // cut off from Redis, and the figures above may no longer hold.
+  // True: the entry is older than a living consumer would leave it. The consumer has died, is frozen, or is cut off
+  // from Redis, and the figures above may no longer hold.
   bool overdue = false;
   // True: the entry cannot be read, because another program has written it. Then only `consumer` is set, to at most 100
   // bytes of its name.
@@ -189,15 +188,15 @@ struct InspectorOptions {
   std::optional<unsigned> partition{};
 };
 
-// Any number of threads may use one Inspector; their calls share one connection. Errors and fork() as for
-// Producer. An Inspector of a queue that does not exist does not add its name to queues().
+// Any thread. The calls of an Inspector share one connection, and wait for each other. Each makes one attempt: see
+// error.h for what it throws, and Producer for fork(). An Inspector of a queue that does not exist does not add its
+// name to queues().
 //
-// Calls work in bounded steps: with a queue of any length no step occupies Redis for more than 2 ms, except for large
-// payloads.
+// Calls work in bounded steps, which block Redis for a short time only, at any length of the queue: see
+// docs/operations.md.
 //
-// A queue may have several partitions: see QueueAdmin::set_partitions and docs/operations.md. A call for the whole
-// queue then reads all of them, with one round trip to each server. It throws if one of them cannot be read;
-// partitions() returns the others. A call by id reads the partition that the id was made for.
+// Of a queue with several partitions (see QueueAdmin::set_partitions) a call for the whole queue reads all of them, and
+// throws if one cannot be read; partitions() returns the others. A call by id reads the partition that the id names.
 class DELAYQUEUE_EXPORT Inspector {
  public:
   Inspector(const Client& client, const QueueName& queue, const InspectorOptions& options = {});
@@ -236,25 +235,24 @@ class DELAYQUEUE_EXPORT Inspector {
   // Each partition with its counts, or why it cannot be read. Throws only if their number cannot be read.
   [[nodiscard]] std::vector<PartitionInfo> partitions();
 
-  // The partitions that have messages, and that the copies of the layout in partitions 0 and 1 do not name: they have
-  // lost it, so clients that start now leave these partitions out; QueueAdmin::check repairs that. From then on this
-  // Inspector knows those that another copy names. Looks for keys of all 255 further partitions that a queue can have.
-  // Empty also if one of the two copies cannot be read, or for a user without rights for other partitions.
+  // The partitions that have messages, but that neither copy of the layout (in partitions 0 and 1) names. Clients that
+  // start now leave them out; QueueAdmin::check repairs that. This Inspector serves those that another copy names from
+  // then on. Empty also if one of the copies cannot be read, or the user has no rights for other partitions.
   [[nodiscard]] std::vector<PartitionInfo> find_lost_partitions();
 
-  // Returns a message in partition 0 that was sent after the number of partitions was set, either by a program older
-  // than partitions, or with a UUID of version 7 that the caller chose. Unset: there is none among the first 1,000 of
-  // each state. A consumer older than partitions leaves no trace.
+  // Returns a message that a program without support for partitions seems to have sent: one in partition 0, sent after
+  // the number of partitions was set, with an id of version 7 that no Producer made for this queue. Unset: none found
+  // (it reads the first 1,000 of each state).
   [[nodiscard]] std::optional<MessageInfo> find_unpartitioned();
 
   // The registered consumers of the queue, by host and process: see Worker. At most 10,000. Not registered are
-  // consumers of the Go library, of versions before the registry, and with register_consumer off.
+  // consumers of the Go library, of versions before the registry, and with ConsumerTuning::register_consumer off.
   [[nodiscard]] std::vector<Worker> workers();
 
   // Waits up to `wait` for the next event on the Go library's event channel; unset: there was none. Receives only
-  // events of processes that publish them (report_events; EnableReport in Go), from the first call of next_event on.
-  // Events that are published while the connection is broken are lost. Uses its own connection. One thread at a time
-  // waits for events; others wait for that thread first, in addition to their `wait`.
+  // events of processes that publish them (GoCompatibility::report_events; EnableReport in Go), from the first call of
+  // next_event on. Events that are published while the connection is broken are lost. Uses its own connection. One
+  // thread at a time waits for events; others wait for that thread first, in addition to their `wait`.
   [[nodiscard]] std::optional<Event> next_event(milliseconds wait);
 
   // The server that holds the queue; in a Cluster the node. server_info() examines all of them.

@@ -1,5 +1,5 @@
-// QueueAdmin: changes the messages of one queue, and the queue itself, for operators and tools. It also works on queues
-// that workers of the Go library use.
+// QueueAdmin: changes the messages of one queue, and the queue itself, for operators and tools. Before it: the options
+// and results of its calls, and the report of check(). It also works on queues that workers of the Go library use.
 #pragma once
 
 #include <delayqueue/client.h>
@@ -8,7 +8,6 @@
 #include <delayqueue/error.h>
 #include <delayqueue/inspector.h>
 #include <delayqueue/message.h>
-#include <delayqueue/producer.h>
 #include <delayqueue/sender.h>
 #include <delayqueue/version.h>
 
@@ -135,11 +134,12 @@ struct CheckOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
 };
 
-// Calls for messages return their results in the order of the messages. They work in atomic steps, each well under
-// 2 ms. An error leaves the previous steps done. Calls may be repeated as error.h describes. None waits for Durability.
+// Calls for messages return their results in the order of the messages. They work in atomic steps; an error leaves the
+// earlier steps done. Every call makes one attempt: no call is repeated by the library, and none waits for Durability.
+// Repeat them as error.h describes. If a call with ids fails for one partition, it continues with the others, and then
+// throws the first error.
 //
-// Threads, errors, fork() and partitions as for Inspector. If a call with ids fails for one partition, it
-// continues with the others, and then throws the first error.
+// Threads, fork() and partitions: as for Inspector.
 class DELAYQUEUE_EXPORT QueueAdmin {
  public:
   QueueAdmin(const Client& client, const QueueName& queue, const InspectorOptions& options = {});
@@ -147,7 +147,7 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   QueueAdmin(QueueAdmin&&) noexcept;
   QueueAdmin& operator=(QueueAdmin&&) noexcept;
 
-  // Like Producer::cancel and Producer::reschedule.
+  // The results are those of Sender::cancel() and Sender::reschedule().
   [[nodiscard]] std::vector<State> cancel(const MessageRefs& messages);
   [[nodiscard]] std::vector<Outcome> reschedule(const MessageRefs& messages, const RescheduleOptions& when);
 
@@ -201,9 +201,9 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages, const RestoreOptions& options = {});
 
   // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
-  // workers ignore a pause. It replaces an earlier pause.
-  // Partition 0 is paused, or resumed, first, and without it none is. If another one cannot be reached, the call
-  // throws, and consumers pause or resume that one, too, before they take messages there again.
+  // workers ignore a pause. It replaces an earlier pause. Of several partitions, 0 is changed first; if it cannot be
+  // reached, nothing is. If another one cannot be reached, the call throws, and consumers apply the change there before
+  // they take messages from it again.
   void pause(const PauseOptions& options = {});
   void resume();  // ends the pause; does nothing if the queue is not paused
 
@@ -214,8 +214,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // Sets the number of partitions: a power of two from 1 to 256. In a Cluster each partition is in another slot, so
   // that several masters share the work of the queue. Producers send to this many from then on. Consumers serve all
   // partitions that the queue ever had, because messages stay where they are. Neither needs a restart. Order by due
-  // time holds within a partition. A paused queue stays paused. Settings of the masters that do not fit are not looked
-  // at: see add_partition_risks().
+  // time holds within a partition. A paused queue stays paused. This call does not examine whether the
+  // settings of the masters fit partitions: see add_partition_risks().
   //
   // Reads the servers of all partitions that a queue can have. Returns the layout that counts then: another operator
   // may have set a later one. Throws ConnectionError if one of the servers does not answer, and std::invalid_argument
@@ -223,14 +223,11 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // of a new partition.
   Layout set_partitions(unsigned partitions);
 
-  // Deletes all that is stored of an empty queue: its statistics, its pause, its actions, orphaned metadata of
-  // messages, and its name in queues(). First deletes finished messages that are not deleted yet. The layout of a queue
-  // with partitions stays: a producer that has read it may send to any of them. A queue with a message in any state, or
-  // with a consumer that waits for messages, is not changed; the result has the reasons. Looks for one for 0.3 s.
-  //
-  // A send at the same time or later registers the queue again, also one by an existing Producer. Not noticed are
-  // consumers of the Go library, and consumers that only poll because their user may not block: they see a queue
-  // without messages.
+  // Deletes all that is stored of an empty queue: statistics, pause, actions, metadata without a message, and its name
+  // in queues(). A queue that has a message in any state, or a consumer that waits for messages, is not changed; the
+  // result has the reasons. Not noticed are consumers of the Go library, and those whose user may not block. The layout
+  // of a queue with partitions stays, because a producer that has read it may send to any of them. A later send, also
+  // by an existing Producer, registers the queue again.
   [[nodiscard]] Remains forget();
 
   // An advisory lock between operators, for calls that belong together, such as reading messages, writing them
@@ -246,8 +243,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // A repair deletes no payload: a payload without a state becomes a ready message. So it may deliver a message once
   // too often, or deliver a message that a Go worker has intercepted.
   //
-  // A million messages take about a minute, in steps of at most 2 ms, with other calls between them. It scans all keys
-  // of the database for each partition, and uses 17 bytes for each message in ready and retry.
+  // A long queue takes minutes, in short steps with other calls between them. For each partition it scans all keys of
+  // the database. See docs/operations.md for its cost.
   [[nodiscard]] CheckReport check(const CheckOptions& options = {});
 
  private:

@@ -1,5 +1,6 @@
-// The servers that hold queues: their version, settings and risks, and the scripts that they have loaded. No call here
-// reads or changes a queue. Errors as for Producer.
+// Servers: server_info() reads the version, settings and risks of those that hold queues, load_scripts() loads the
+// scripts of this library into them, and PrivateServer starts one, as the embedded: URLs do. No call here reads or
+// changes a queue. Errors: see error.h.
 #pragma once
 
 #include <delayqueue/client.h>
@@ -66,9 +67,8 @@ struct ServerInfo {
 // a risk again when it comes back, and they log a jump of Redis' clock.
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const Client& client);
 
-// Adds the risks that concern queues with partitions to these masters of a Cluster: coverage, unknown if that cannot be
-// examined, and clocks that differ.
-// Does nothing for a single server.
+// Adds to the given masters of a Cluster the risks for queues with partitions: coverage (unknown if that cannot be
+// read), and clocks that differ. Does nothing for a single server.
 DELAYQUEUE_EXPORT void add_partition_risks(std::vector<ServerInfo>& masters);
 
 // The scripts of this library that one server has loaded, and those that it has not.
@@ -96,8 +96,9 @@ struct PrivateServerOptions {
   std::chrono::milliseconds start_timeout{10'000};  // until it accepts commands; it may take longer to load its data
 };
 
-// The server listens only on a unix socket in the folder and writes an append-only file (fsync every second). It ends
-// with this object, or with this process if the process ends first, in any way. It starts in about 10 ms.
+// A Redis server that is a child of this process, for tests and for programs on a single machine. It listens only on a
+// unix socket in its folder and writes an append-only file (fsync every second). It ends with this object, or with this
+// process if the process ends first, in any way.
 //
 // The embedded URLs use such servers, too:
 //
@@ -133,7 +134,7 @@ class DELAYQUEUE_EXPORT PrivateServer {
   std::string folder() const;
   int pid() const;  // of the running child; -1 when stopped
 
-  // Shuts the server down after all acknowledged writes are on disk. Takes up to about 10 s. Does nothing if it is
+  // Shuts the server down after all acknowledged writes are on disk. Does nothing if it is
   // stopped already. Throws SetupError if some of these writes may not be on disk:
   //   - if the server cannot write them, as on a full disk, it continues to run; call stop() again when there is space;
   //   - if it did not end cleanly, it is stopped (pid() is -1), and the text has its log.

@@ -23,9 +23,9 @@
 #define DELAYQUEUE_VERSION_NUMBER \
   (DELAYQUEUE_VERSION_MAJOR * 10000 + DELAYQUEUE_VERSION_MINOR * 100 + DELAYQUEUE_VERSION_PATCH)
 
-// All names are in an inline namespace with the name of the ABI, which is the SOVERSION of the shared library. Objects
-// of two ABIs do not link with each other, and a process may have both. Programs write delayqueue::Producer, and must
-// not declare a class of the library themselves.
+// All names are in an inline namespace with the name of the ABI, which is the SOVERSION of the shared library. Before
+// 1.0 each minor version has its own ABI, and keeps it. Objects of two ABIs do not link with each other, and a process
+// may have both. Programs write delayqueue::Producer, and must not declare a class of the library themselves.
 #define DELAYQUEUE_ABI v0_1
 
 namespace delayqueue {
