@@ -30,9 +30,9 @@ struct SendOptions {
   std::optional<std::chrono::system_clock::time_point> at{};
   std::optional<int> retries{};       // deliveries after the first; see ProducerOptions::retries, the default
   std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
-  // A UUID of 36 characters, stored in lower case; empty: the library makes a UUIDv7. With an id of its own a program
-  // can repeat the send without a second message: see SendResult. In a queue with partitions messages with such ids are
-  // all in partition 0, and have the throughput of one master: see docs/protocol.md.
+  // A UUID of 36 characters, stored in lower case; empty: the library makes a UUIDv7. With an id that it has chosen,
+  // a program can repeat the send without a second message: see SendResult. In a queue with partitions messages with
+  // such ids are all in partition 0, and have the throughput of one master: see docs/protocol.md.
   std::string id{};
   Headers headers{};  // see Headers for names and sizes; workers of the Go library ignore headers
 };
