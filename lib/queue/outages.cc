@@ -10,14 +10,14 @@ namespace delayqueue {
 namespace {
 
 // Pauses between two probes: an eighth of the length of the outage, so that its end is noticed soon after.
-constexpr milliseconds kShortestPause{10};
-constexpr milliseconds kLongestPause{1'000};
+constexpr milliseconds kShortestProbePause{10};
+constexpr milliseconds kLongestProbePause{1'000};
 constexpr int kPartOfOutage = 8;
 
 // After a probe has succeeded: a failure later than this begins another outage.
 constexpr milliseconds kHealthy{1'000};
 
-std::string duration_text(Outages::Clock::duration duration) {
+std::string length_text(Outages::Clock::duration duration) {
   const auto ms = std::chrono::duration_cast<milliseconds>(duration).count();
   return ms < 10'000 ? std::to_string(ms) + " ms" : std::to_string(ms / 1000) + " s";
 }
@@ -76,7 +76,7 @@ std::optional<Outages::Away> Outages::away(const std::string& server) const {
   const std::lock_guard lock(mutex_);
   const Outage* const outage = find_away(server);
   if (outage == nullptr) return std::nullopt;
-  return Away{outage->since, outage->why + " (away for " + duration_text(Clock::now() - outage->since) + ", " +
+  return Away{outage->since, outage->why + " (away for " + length_text(Clock::now() - outage->since) + ", " +
                                  std::to_string(outage->attempts) +
                                  (outage->attempts == 1 ? " attempt)" : " attempts)")};
 }
@@ -170,7 +170,7 @@ void Outages::tell(const std::string& server, const std::string& why) {
 // With jitter, so that not all processes try at the same time.
 void Outages::schedule(Outage& outage, Clock::time_point now) {
   const auto age = std::chrono::duration_cast<milliseconds>(now - outage.since);
-  const milliseconds pause = std::clamp(age / kPartOfOutage, kShortestPause, kLongestPause);
+  const milliseconds pause = std::clamp(age / kPartOfOutage, kShortestProbePause, kLongestProbePause);
   outage.next = now + pause - pause * std::uniform_int_distribution<int>(0, 50)(random_) / 100;
 }
 

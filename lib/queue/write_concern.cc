@@ -9,8 +9,6 @@ namespace {
 
 constexpr milliseconds kBriefTimeout{10};
 
-using Kind = redis::Failure::Kind;
-
 redis::Reply whole_reply(redis::Reply reply) { return reply; }
 
 }  // namespace
@@ -68,17 +66,18 @@ std::optional<redis::Failure> WriteConcern::missing(const Asked& asked, bool has
           confirmed = reply.integer();
         }
       })) {
-    if (failure->kind != Kind::connection) failure->kind = Kind::not_durable;
+    if (failure->kind != redis::Failure::Kind::connection) failure->kind = redis::Failure::Kind::not_durable;
     return failure;
   }
   const std::string within = " within " + std::to_string(wanted_.timeout().count()) + " ms";
   if (wanted_.kind() == Durability::Kind::disk) {
     if (is_on_disk) return std::nullopt;
-    return redis::Failure{Kind::not_durable, "not on the server's disk" + within};
+    return redis::Failure{redis::Failure::Kind::not_durable, "not on the server's disk" + within};
   }
   if (confirmed >= wanted_.replica_count()) return std::nullopt;
-  return redis::Failure{Kind::not_durable, "only " + std::to_string(confirmed) + " of " +
-                                               std::to_string(wanted_.replica_count()) + " replicas have it" + within};
+  return redis::Failure{redis::Failure::Kind::not_durable, "only " + std::to_string(confirmed) + " of " +
+                                                               std::to_string(wanted_.replica_count()) +
+                                                               " replicas have it" + within};
 }
 
 }  // namespace delayqueue

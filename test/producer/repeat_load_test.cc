@@ -83,9 +83,9 @@ class Service {
   std::vector<std::thread> threads_;  // last: they use the others
 };
 
-enum class Away { closed, frozen };
+enum class HowAway { closed, frozen };
 
-ServiceReport serve_during(Away kind, milliseconds outage, milliseconds send_timeout) {
+ServiceReport serve_during(HowAway kind, milliseconds outage, milliseconds send_timeout) {
   PrivateServer server;
   ClientOptions client;
   client.command_timeout = 750ms;
@@ -100,9 +100,9 @@ ServiceReport serve_during(Away kind, milliseconds outage, milliseconds send_tim
   std::this_thread::sleep_for(kBefore);
   const int pid = server.pid();
   const auto away = Steady::now();
-  kind == Away::closed ? server.stop() : static_cast<void>(::kill(pid, SIGSTOP));
+  kind == HowAway::closed ? server.stop() : static_cast<void>(::kill(pid, SIGSTOP));
   std::this_thread::sleep_until(away + outage);
-  kind == Away::closed ? server.restart() : static_cast<void>(::kill(pid, SIGCONT));
+  kind == HowAway::closed ? server.restart() : static_cast<void>(::kill(pid, SIGCONT));
   ServiceReport report = service.finish();
   report.stored = Inspector(server.url(), queue).counts().ready - 1;
   return report;
@@ -118,13 +118,13 @@ std::string text_of(const std::string& what, const ServiceReport& report) {
 TEST_CASE("repeat: an outage makes few requests of a web service late, and a short one fails no send") {
   struct Run {
     std::string what;
-    Away kind;
+    HowAway kind;
     milliseconds outage, send_timeout;
     std::future<ServiceReport> future{};
   };
   std::vector<Run> runs;
-  for (const Away kind : {Away::closed, Away::frozen}) {
-    const std::string name = kind == Away::closed ? "closed port" : "frozen";
+  for (const HowAway kind : {HowAway::closed, HowAway::frozen}) {
+    const std::string name = kind == HowAway::closed ? "closed port" : "frozen";
     runs.push_back({name + ", one attempt", kind, kLongOutage, 0ms});
     runs.push_back({name + ", send_timeout", kind, kLongOutage, kSendTimeout});
     runs.push_back({name + " for a short time, send_timeout", kind, kShortOutage, 10 * kSendTimeout});

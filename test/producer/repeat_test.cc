@@ -15,7 +15,7 @@ using std::chrono::steady_clock;
 using test::FaultProxy;
 using test::named;
 using test::threads_of_this_process;
-using Kind = redis::Failure::Kind;
+using FailureKind = redis::Failure::Kind;
 
 ProducerOptions for_time(milliseconds send_timeout) {
   ProducerOptions options;
@@ -36,7 +36,7 @@ struct Failed {
 };
 
 // The ConnectionError of a call; unset: it succeeded.
-std::optional<Failed> failure_of(const std::function<void()>& call) {
+std::optional<Failed> connection_error_of(const std::function<void()>& call) {
   const auto begun = steady_clock::now();
   try {
     call();
@@ -62,24 +62,26 @@ TEST_CASE("repeat: what a call does with a message after an attempt") {
   using Outcome = SendOutcome;
   struct Row {
     Outcome outcome;
-    Kind failure;
+    FailureKind failure;
     NextStep new_id, own_id;
   };
-  const Kind outages[] = {Kind::connection, Kind::slot_unavailable};
-  const Kind others[] = {Kind::not_durable,      Kind::reply, Kind::access_denied, Kind::scripts_missing, Kind::setup,
-                         Kind::invalid_argument, Kind::other};
+  const FailureKind outages[] = {FailureKind::connection, FailureKind::slot_unavailable};
+  const FailureKind others[] = {FailureKind::not_durable,   FailureKind::reply,
+                                FailureKind::access_denied, FailureKind::scripts_missing,
+                                FailureKind::setup,         FailureKind::invalid_argument,
+                                FailureKind::other};
   std::vector<Row> rows;
-  for (const Kind kind : outages) {
+  for (const FailureKind kind : outages) {
     rows.push_back({Outcome::not_written, kind, NextStep::move, NextStep::repeat});
     rows.push_back({Outcome::in_doubt, kind, NextStep::repeat, NextStep::repeat});
   }
-  for (const Kind kind : others) {
+  for (const FailureKind kind : others) {
     rows.push_back({Outcome::not_written, kind, NextStep::fail, NextStep::fail});
     rows.push_back({Outcome::in_doubt, kind, NextStep::fail, NextStep::fail});
   }
-  for (const auto& kinds : {std::vector<Kind>(std::begin(outages), std::end(outages)),
-                            std::vector<Kind>(std::begin(others), std::end(others))}) {
-    for (const Kind kind : kinds) {
+  for (const auto& kinds : {std::vector<FailureKind>(std::begin(outages), std::end(outages)),
+                            std::vector<FailureKind>(std::begin(others), std::end(others))}) {
+    for (const FailureKind kind : kinds) {
       for (const Outcome outcome : {Outcome::refused, Outcome::not_durable}) {
         rows.push_back({outcome, kind, NextStep::fail, NextStep::fail});
       }
@@ -121,7 +123,7 @@ TEST_CASE("repeat: while a server restarts no send fails, and each message is st
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, &producer = i % 2 == 0 ? queue.producer : second, i] {
       while (!stopped) {
-        const auto failure = failure_of([&] {
+        const auto failure = connection_error_of([&] {
           if (i < 4) {
             if (!producer.send("x").created()) ++not_created;
             ++sent;
@@ -234,13 +236,13 @@ struct LongOutage {
 
 LongOutage use_during_outage(Producer& producer, Producer& other) {
   LongOutage outage;
-  const auto first = failure_of([&] { producer.send("first"); });
+  const auto first = connection_error_of([&] { producer.send("first"); });
   REQUIRE(first);
   outage.first = *first;
   const auto begun = steady_clock::now();
   for (int i = 0; i < 50; ++i) {
     for (Producer* const one : {&producer, &other}) {
-      const auto later = failure_of([&] { one->send("later"); });
+      const auto later = connection_error_of([&] { one->send("later"); });
       REQUIRE(later);
       CHECK(later->not_sent);
       CHECK(later->ids.size() == 1);
@@ -267,8 +269,8 @@ TEST_CASE("repeat: with a closed port the first call ends after send_timeout, an
   CHECK(outage.later < 50 * 1s);                    // far less: none of them waits
   CHECK(threads_of_this_process() <= threads + 1);  // one thread tries to connect
   own.restart();
-  CHECK(eventually([&] { return !failure_of([&] { other.send("after"); }); }, kPatience));
-  CHECK(!failure_of([&] { queue.send("after"); }));
+  CHECK(eventually([&] { return !connection_error_of([&] { other.send("after"); }); }, kPatience));
+  CHECK(!connection_error_of([&] { queue.send("after"); }));
   CHECK(queue.inspector.counts().ready == 3);
 }
 
@@ -284,7 +286,7 @@ TEST_CASE("repeat: with a frozen server the first call ends after send_timeout, 
   CHECK(outage.first.ids.size() == 1);
   CHECK(outage.later < 50 * 500ms);
   frozen.go_on();
-  CHECK(eventually([&] { return !failure_of([&] { other.send("after", named(outage.first.ids.front())); }); },
+  CHECK(eventually([&] { return !connection_error_of([&] { other.send("after", named(outage.first.ids.front())); }); },
                    kPatience));
   CHECK(eventually([&] { return queue.inspector.counts().ready == 2; }, kPatience));  // the first one was stored
 }
@@ -296,9 +298,9 @@ TEST_CASE("repeat: a call that begins during an outage waits until send_timeout 
   queue.send("before");
   own.stop();
   const auto begun = steady_clock::now();
-  std::thread first([&] { CHECK(failure_of([&] { queue.producer.send("x"); })); });
+  std::thread first([&] { CHECK(connection_error_of([&] { queue.producer.send("x"); })); });
   std::this_thread::sleep_for(2s);
-  const auto second = failure_of([&] { other.send("x"); });
+  const auto second = connection_error_of([&] { other.send("x"); });
   REQUIRE(second);
   CHECK(second->not_sent);
   CHECK(since(begun) >= 2900ms);
@@ -313,12 +315,12 @@ TEST_CASE("repeat: with a send_timeout of 0 each call makes one attempt, also wh
   queue.send("before");
   own.stop();
   std::thread other([&] { CHECK(waits.send("x").created()); });
-  const auto failure = failure_of([&] { queue.producer.send("x"); });
+  const auto failure = connection_error_of([&] { queue.producer.send("x"); });
   REQUIRE(failure);
   CHECK(failure->not_sent);
   CHECK(!has(failure->text, "away for"));
   own.restart();
-  CHECK(!failure_of([&] { queue.producer.send("x"); }));  // at once
+  CHECK(!connection_error_of([&] { queue.producer.send("x"); }));  // at once
   other.join();
 }
 
@@ -376,7 +378,7 @@ TEST_CASE("repeat: ~Producer waits for the sends of send_async no longer than se
   CHECK(since(begun) < 60s);
   for (const auto& future : futures) {
     REQUIRE(future.wait_for(0s) == std::future_status::ready);
-    CHECK(failure_of([&] { future.get(); }));
+    CHECK(connection_error_of([&] { future.get(); }));
   }
 }
 
@@ -398,7 +400,7 @@ TEST_CASE("repeat: cancel is repeated only while nothing was written, reschedule
 
   CHECK(producer.cancel(kId) == State::unknown);  // loads the script
   proxy.drop_replies(1);
-  const auto lost = failure_of([&] { static_cast<void>(producer.cancel(id)); });
+  const auto lost = connection_error_of([&] { static_cast<void>(producer.cancel(id)); });
   REQUIRE(lost);
   CHECK(!lost->not_sent);
   CHECK(lost->took < 60s);
@@ -424,14 +426,14 @@ TEST_CASE("repeat: a send that replicas have not confirmed in time is not repeat
   ProducerOptions options = for_time(60s);
   options.durability = Durability::replicas(1, 10ms);
   Producer durable(own.url(), queue.name, options);
-  CHECK(failure_of([&] { durable.send("connects"); }));
+  CHECK(connection_error_of([&] { durable.send("connects"); }));
   const std::size_t before = test::calls_of("wait", client);
-  const auto failure = failure_of([&] { durable.send("x"); });
+  const auto failure = connection_error_of([&] { durable.send("x"); });
   REQUIRE(failure);
   CHECK(!failure->not_sent);
   CHECK(has(failure->text, "only 0 of 1 replicas have it within 10 ms"));
   CHECK(test::calls_of("wait", client) <= before + 2);  // a new connection asks once whether the server can confirm
-  CHECK(!failure_of([&] { queue.producer.send("x"); }));
+  CHECK(!connection_error_of([&] { queue.producer.send("x"); }));
   CHECK(queue.inspector.counts().ready == 3);
 }
 
@@ -452,15 +454,15 @@ TEST_CASE("repeat: a fork during an outage has none") {
   Queue queue(own.url(), for_time(300ms));
   queue.send("before");
   own.stop();
-  CHECK(failure_of([&] { queue.send("x"); }));
+  CHECK(connection_error_of([&] { queue.send("x"); }));
   const auto sends = [&] {
     Producer producer(queue.client, queue.name, for_time(200ms));
-    const auto failure = failure_of([&] { producer.send("x"); });
+    const auto failure = connection_error_of([&] { producer.send("x"); });
     return failure && failure->took >= 150ms;  // it has waited for an outage of its process
   };
   CHECK(test::in_child(sends) == 0);
   own.restart();
-  CHECK(eventually([&] { return !failure_of([&] { queue.send("x"); }); }, kPatience));
+  CHECK(eventually([&] { return !connection_error_of([&] { queue.send("x"); }); }, kPatience));
 }
 
 }  // namespace
