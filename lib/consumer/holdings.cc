@@ -199,22 +199,30 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bo
   }
   const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
-  if (!acks.empty()) add_removals(round_trip, moves, &store::Moves::ack, acks);
-  if (!expired.empty()) add_removals(round_trip, moves, &store::Moves::expire, expired);
-  if (!foreign.empty()) add_removals(round_trip, moves, &store::Moves::remove_foreign, foreign);
+  if (!acks.empty()) add_removals(round_trip, moves, "acked", acks);
+  if (!expired.empty()) add_removals(round_trip, moves, "expired", expired);
+  if (!foreign.empty()) add_removals(round_trip, moves, "foreign", foreign);
   if (!nacks.empty()) add_nacks(round_trip, moves, std::move(nacks));
   if (!snoozes.empty()) add_snoozes(round_trip, moves, std::move(snoozes));
   return taken;
 }
 
-// `remove` is the move that deletes the messages: each kind is counted in another field of the statistics.
-void Settler::add_removals(RoundTrip& round_trip, const store::Moves& moves, Removal remove,
+// `counted_as`: the field of the statistics that counts them.
+void Settler::add_removals(RoundTrip& round_trip, const store::Moves& moves, const char* counted_as,
+                           std::vector<InFlightPtr> members) {
+  const auto has_no_place = [](const InFlightPtr& one) { return !one->has_place; };
+  const auto placed = std::stable_partition(members.begin(), members.end(), has_no_place);
+  add_removals(round_trip, moves, {counted_as, false}, {members.begin(), placed});
+  add_removals(round_trip, moves, {counted_as, true}, {placed, members.end()});
+}
+
+void Settler::add_removals(RoundTrip& round_trip, const store::Moves& moves, store::Removal removal,
                            const std::vector<InFlightPtr>& members) {
   for (std::size_t first = 0; first < members.size(); first += store::kBatch) {
     const auto begin = members.begin() + static_cast<std::ptrdiff_t>(first);
     const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, members.size() - first));
     std::vector<InFlightPtr> some(begin, begin + size);
-    const auto answer = (moves.*remove)(round_trip.pipeline(), receipts_of(some));
+    const auto answer = moves.remove(round_trip.pipeline(), removal, receipts_of(some));
     expect(round_trip, answer, {Verdict::Kind::ack, std::move(some)});
   }
 }

@@ -132,10 +132,9 @@ class Settler {
     std::vector<milliseconds> delays{};  // of nacks
   };
 
-  using Removal = store::Answer<store::Outcomes> (store::Moves::*)(redis::Pipeline&,
-                                                                   const std::vector<store::Receipt>&) const;
-
-  void add_removals(RoundTrip& round_trip, const store::Moves& moves, Removal remove,
+  void add_removals(RoundTrip& round_trip, const store::Moves& moves, const char* counted_as,
+                    std::vector<InFlightPtr> members);
+  void add_removals(RoundTrip& round_trip, const store::Moves& moves, store::Removal removal,
                     const std::vector<InFlightPtr>& members);
   void add_nacks(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members);
   void add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members);

@@ -482,27 +482,45 @@ void Taker::describe(planning::LaneView& view) const {
   view.coming_retries = coming_retries_;
   view.more_ready = more_ready_;
   view.expected = expected_;
-  view.lists_empty = lists_empty_;
+  view.lists_empty = lists_empty_ && !paced_;  // take_paced takes from the lists only
+  view.paced = paced_;
+  view.held_back = Clock::now() < held_until_;
   view.full = full_;
   view.retry_left = retry_left_;
   view.since_retry = since_retry_;
   poison_guard_.describe(view);
 }
 
-void Taker::take(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take) {
+void Taker::take(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take,
+                 milliseconds poll_interval) {
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of(take)) {
     round_trip.expect(
-        moves.ready2unack(round_trip.pipeline(), requested, lease_),
-        [this, requested, sent_at](const auto& taken) {
+        paced_ ? moves.take_paced(round_trip.pipeline(), requested, lease_, consumer_)
+               : moves.ready2unack(round_trip.pipeline(), requested, lease_),
+        [this, requested, sent_at, poll_interval, paced = paced_](const auto& taken) {
           end_take(requested);
           const store::Taken result = taken.get();
+          if (!read_limits(result, paced, poll_interval)) return;
           const std::size_t more = std::max(kGrowth * result.popped, minus(expected_, result.popped));
-          read_taken(requested, sent_at, result, result.popped == requested.total ? more : 0);
+          const bool may_have_more = result.popped == requested.total || result.held_back;
+          read_taken(requested, sent_at, result, may_have_more ? std::max<std::size_t>(more, 1) : 0);
         },
         [this, requested] { end_take(requested); });
     begin_take(requested);
   }
+}
+
+// Whether the answer is one of a take. If not, this was ready2unack, and a take with take_paced follows.
+bool Taker::read_limits(const store::Taken& taken, bool paced, milliseconds poll_interval) {
+  paced_ = taken.has_limits;
+  if (taken.has_limits && !paced) {
+    expect_more(std::max<std::size_t>(expected_, 1));
+    return false;
+  }
+  const std::chrono::microseconds poll(poll_interval);
+  if (taken.held_back) held_until_ = Clock::now() + std::min(taken.next.value_or(poll), poll);
+  return true;
 }
 
 void Taker::begin_take(const store::TakeLimits& limits) {
@@ -556,6 +574,7 @@ void Taker::read_taken(const store::TakeLimits& limits, Clock::time_point sent_a
         InFlightMessage::Taken{id, queue_name_, attempt, retries_left_of(taken, id), taken.lease_us, queue_, lane_},
         sent_at + lease_);
     delivery->may_have_headers = taken.has_headers;
+    delivery->has_place = taken.has_places;
     if (id == taken.timed_id) delivery->due = sent_at - taken.late;
     const bool foreign = !store::is_id(id);
     if (foreign) delivery->content = InFlightMessage::Content::foreign;

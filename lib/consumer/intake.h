@@ -501,11 +501,13 @@ class Taker {
     std::function<void(const Taken&)> taken;
   };
 
-  // `queue`, `lane`: their numbers, among those of the consumer. `handled`: see
+  // `consumer`: its name. `queue`, `lane`: their numbers, among those of the consumer. `handled`: see
   // ServedQueue::handled_since_retry. Counts each take in `answers`, and gives what it returns to `bodies`.
-  Taker(const std::string& queue_name, std::size_t queue, std::size_t lane, milliseconds lease, std::size_t& handled,
-        AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs, Listener listener)
+  Taker(const std::string& queue_name, const std::string& consumer, std::size_t queue, std::size_t lane,
+        milliseconds lease, std::size_t& handled, AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs,
+        Listener listener)
       : queue_name_(std::make_shared<const std::string>(queue_name)),
+        consumer_(consumer),
         queue_(queue),
         lane_(lane),
         lease_(lease),
@@ -519,6 +521,13 @@ class Taker {
   void describe(planning::LaneView& view) const;
 
   bool more_ready() const { return more_ready_; }
+
+  // Whether the queue has limits, as far as is known.
+  bool is_paced() const { return paced_; }
+  // When to take again although these limits have held a take back; the past: they have not.
+  Clock::time_point held_until() const { return held_until_; }
+  // A marker has arrived, or messages were settled: perhaps the limits allow to take more.
+  void take_again() { held_until_ = {}; }
 
   // There may be so many more to take later.
   void expect_more(std::size_t messages) {
@@ -545,8 +554,8 @@ class Taker {
   }
   Clock::time_point rescan_due() const { return poison_guard_.rescan_due(); }
 
-  // Adds these takes, if there are any.
-  void take(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take);
+  // Adds these takes, if there are any. One that limits hold back is made again after `poll_interval`, or sooner.
+  void take(RoundTrip& round_trip, const store::Moves& moves, const planning::Take& take, milliseconds poll_interval);
 
   // The same, of due messages from pending. If the lists are not empty, these only move the messages to ready, and a
   // take must follow.
@@ -560,11 +569,13 @@ class Taker {
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
   void begin_take(const store::TakeLimits& limits);
   void end_take(const store::TakeLimits& limits);
+  bool read_limits(const store::Taken& taken, bool paced, milliseconds poll_interval);
   void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
                   std::size_t more);
   void count_share(const store::Taken& taken);
 
   const std::shared_ptr<const std::string> queue_name_;  // in every Message
+  const std::string consumer_;
   const std::size_t queue_;
   const std::size_t lane_;
   const milliseconds lease_;
@@ -583,6 +594,8 @@ class Taker {
   std::size_t coming_ = 0;          // most messages that the takes under way return
   std::size_t coming_retries_ = 0;  // most of them from retry
   bool full_ = false;               // the last take returned all that it asked for
+  bool paced_ = false;              // it takes with take_paced
+  Clock::time_point held_until_{};
 };
 
 }  // namespace delayqueue

@@ -67,8 +67,8 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
               {[this](auto fetched) { on_fetched(std::move(fetched)); },
                [this](const auto& delivery, auto reason) { on_unfetched(delivery, std::move(reason)); },
                [this](Severity severity, const auto& text) { partition_.log(severity, text); }}),
-      taker_(queue.name, queue.number, number, queue.options.lease, queue.handled_since_retry, answers_, bodies_,
-             poison_runs,
+      taker_(queue.name, queue.consumer, queue.number, number, queue.options.lease, queue.handled_since_retry, answers_,
+             bodies_, poison_runs,
              {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
               [this](const auto& taken) { on_taken(taken); }}),
       prefetch_size_(queue.options.tuning.prefetch),
@@ -168,7 +168,7 @@ void Lane::add_upkeep(RoundTrip& round_trip, bool stopping) {
   }
   if (!stopping && copies_.reading_is_due()) read_copies(round_trip);
   copies_.add_updates(round_trip);
-  maintenance_.add(round_trip, partition_.moves, stopping);
+  maintenance_.add(round_trip, partition_.moves, stopping, taker_.is_paced());
   reporter().sink().publish(round_trip.pipeline(), partition_.keys().channel);
   if (!stopping && registry_entry_.is_due(round_trip)) registry_entry_.add(round_trip, activity());
 }
@@ -196,6 +196,7 @@ Lane::Clock::time_point Lane::next_due(bool stopping) const {
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
   if (!lease_keeper_.empty() || handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
   if (stopping || !copies_.may_take()) return next;
+  if (taker_.held_until() > Clock::now()) next = std::min(next, taker_.held_until());
   return std::min({next, timers_.next(), maintenance_.due(), taker_.rescan_due()});
 }
 
@@ -249,7 +250,7 @@ void Lane::add_take(RoundTrip& round_trip, const planning::Take& take) {
                     wakeups_.as_watcher(timers_.poll_interval()));
     timers_.promoting(Clock::now());
   } else {
-    taker_.take(round_trip, partition_.moves, take);
+    taker_.take(round_trip, partition_.moves, take, timers_.poll_interval());
   }
   if (take.postpones) taker_.expect_more(store::kBatch);
   if (take.asks_lengths) add_lengths(round_trip);
@@ -319,6 +320,7 @@ void Lane::on_taken(const Taker::Taken& taken) {
 void Lane::read_wakeups(bool full) {
   const auto marker = wakeups_.read(full, taker_.more_ready());
   if (marker) timers_.promote_now();
+  if (marker) taker_.take_again();
   if (marker && marker->ready) taker_.ready_grew();
 }
 
@@ -391,6 +393,7 @@ void Lane::on_settled(const Settler::Outcome& outcome) {
                                     : delivery->settling == Settling::in_doubt ? Settlement::in_doubt
                                                                                : Settlement::settled;
       lease_keeper_.remove(delivery);
+      if (delivery->has_place) taker_.take_again();  // it has freed one
       handlers_.call_back(*delivery, settlement);
     }
   }

@@ -178,7 +178,7 @@ class Planner {
 
   // Whether retry has nothing to take, as far as is known: all in it may be poison, and one runs.
   bool blocks_retry(std::size_t i) const { return lanes_[i].resting && !may_take_poison(i); }
-  bool retry_waits(std::size_t i) const { return lanes_[i].retry_left > 0 && !blocks_retry(i); }
+  bool retry_waits(std::size_t i) const { return lanes_[i].retry_left > 0 && !blocks_retry(i) && !lanes_[i].held_back; }
 
   // Whether one worker must be kept free for retry. Under load every worker that becomes free would go on with first
   // deliveries, of this queue or of others, and retry would never get its share. It is counted over the messages that
@@ -207,8 +207,17 @@ class Planner {
     const std::size_t siblings = use.held - lane_uses_[i].held;
     const std::size_t waiting = queue.load.waiting + lanes_[i].fetching + lanes_[i].coming + siblings;
     const std::size_t others = all_.claimed - use.claimed - queue.load.waiting;
+    if (lanes_[i].paced) places = std::min(places, paced_room(i, waiting, others));
     return std::min({minus(queue.limit + use.prefetch, queue.load.running + waiting),
                      minus(queue.load.places, waiting + others), places});
+  }
+
+  // A message that waits for a worker has used a token or a place that another consumer could use. So messages of a
+  // queue with limits are taken for free workers. One more may wait: for free workers alone the queue would get nothing
+  // beside others that prefetch, since none would ever be free.
+  std::size_t paced_room(std::size_t i, std::size_t waiting, std::size_t others) const {
+    const run::WorkerLoad& load = queues_[lanes_[i].queue].load;
+    return minus(std::min(minus(load.idle, others), load.allowed) + 1, waiting);
   }
   std::size_t room(std::size_t i) const { return room(i, places_for(lanes_[i])); }
 
@@ -216,6 +225,7 @@ class Planner {
   bool has_work(std::size_t i) const { return has_messages(i, places_for(lanes_[i])) || lanes_[i].more_due; }
   bool has_more(std::size_t i) const { return has_work(i) && !lanes_[i].too_many_verdicts; }
   bool has_messages(std::size_t i, std::size_t places) const {
+    if (lanes_[i].held_back) return false;
     return lanes_[i].more_ready || (retry_waits(i) && free_workers(i, places) > 0);
   }
 
@@ -249,7 +259,7 @@ class Planner {
   // Number of takes in a round trip: several if the last one was full, there is room for them, and no messages of retry
   // can be taken.
   std::size_t batches(std::size_t i, std::size_t places) const {
-    if (!lanes_[i].full || retry_waits(i)) return 1;
+    if (!lanes_[i].full || retry_waits(i) || lanes_[i].paced) return 1;
     return std::clamp<std::size_t>((room(i, places) + kBatch - 1) / kBatch, 1, kMostBatches);
   }
 
@@ -323,6 +333,7 @@ class Planner {
       // Takes under way occupy places that they may not need.
       plan_.full.push_back(reads && servers_[lanes_[i].server].takes == 0 && room(i) == 0);
       if (reads && lanes_[i].woken) lanes_[i].promote_due = true;
+      if (reads && lanes_[i].woken) lanes_[i].held_back = false;
       if (reads && lanes_[i].woken_for_ready) lanes_[i].lists_empty = false;
     }
   }
@@ -366,7 +377,7 @@ class Planner {
     std::vector<Wish> all;
     for (const std::size_t i : takers) {
       const bool more = has_more(i);
-      if ((!more && !moves_are_due(i)) || !can_take(i)) continue;
+      if ((!more && !moves_are_due(i)) || lanes_[i].held_back || !can_take(i)) continue;
       const std::size_t most = most_of_queue(i);
       // What one partition is not expected to have is for the others of the queue.
       const bool limits = more && queue_uses_[lanes_[i].queue].lanes > 1;
@@ -503,8 +514,9 @@ class Planner {
     if (moves_promoted && !take.due) take.promotes = batches(i, places);
     const bool looks = take.reclaims || moves_promoted || has_messages(i, places);
     if (looks && own.too_many_verdicts) take.postpones = true;
-    if (looks && !own.too_many_verdicts) add_limits(take, places);
-    take.asks_lengths = lanes_.size() > 1 && places == 0 && !take.due && (take.reclaims || moves_promoted);
+    if (looks && !own.too_many_verdicts && !own.held_back) add_limits(take, places);
+    take.asks_lengths =
+        lanes_.size() > 1 && places == 0 && !own.held_back && !take.due && (take.reclaims || moves_promoted);
     if (!looks && take.places == 0) return;
     plan_.takes.push_back(take);
     expect(take);
@@ -559,7 +571,7 @@ class Planner {
     plan_.keeps_one_free.assign(queues_.size(), false);
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       const LaneView& own = lanes_[i];
-      const bool takes_anyway = lanes_.size() > 1 && own.more_ready;
+      const bool takes_anyway = lanes_.size() > 1 && own.more_ready && !own.held_back;
       plan_.listens.push_back(own.may_take && !takes_anyway && !moves_are_due(i) && room(i) > 0);
       if (own.may_take && could_go_on(i)) plan_.goes_on[own.server] = true;
       if (own.may_take && own.works && retry_is_due(i)) plan_.keeps_one_free[own.queue] = true;
@@ -569,6 +581,7 @@ class Planner {
   // The last take returned as much as it asked for, or was stopped by possible poison messages, and another may get
   // further.
   bool could_go_on(std::size_t i) const {
+    if (lanes_[i].held_back) return false;
     if (lanes_[i].more_ready && can_take(i)) return true;
     const bool rescans = lanes_[i].scanning || (lanes_[i].owes_poison && may_take_poison(i));
     return rescans && retry_waits(i) && free_workers(i, places_for(lanes_[i])) > 0;

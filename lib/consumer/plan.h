@@ -82,6 +82,9 @@ struct LaneView {
   bool woken = false;                // it has received a marker
   bool woken_for_ready = false;      // of a message that was due when it was sent
 
+  bool paced = false;      // the queue has limits: it takes for free workers, and one message in advance
+  bool held_back = false;  // by these limits: it takes nothing before a time or a marker
+
   // What the last take has shown, as far as it is known.
   bool more_ready = false;      // messages are left in ready
   std::size_t expected = 0;     // number of these

@@ -20,11 +20,12 @@ constexpr int kPollsToLayout = 10;  // the layout is read once in so many polls 
 
 // ---- Maintenance ----------------------------------------------------------------------------------------------------
 
-void Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool stopping) {
+void Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool stopping, bool paced) {
   add_persisting(round_trip, moves);
   const Clock::time_point now = Clock::now();
   if (stopping || now < due()) return;
   if (!garbage_.empty()) moves.gc(round_trip.pipeline(), std::exchange(garbage_, {}));
+  if (!places_.empty()) moves.correct_places(round_trip.pipeline(), std::exchange(places_, {}));
   if (now >= garbage_due_) {
     garbage_due_ = now + rules_.interval;
     sample_garbage(round_trip, moves);
@@ -33,6 +34,7 @@ void Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool sto
   if (now >= trim_due_) {
     trim_due_ = now + rules_.seldom;
     trim(round_trip, moves, rules_.dead_retention, 0);
+    if (paced) sample_places(round_trip, moves);
   }
   if (now >= metadata_due_) {
     metadata_due_ = now + rules_.seldom;
@@ -66,6 +68,15 @@ void Maintenance::trim(RoundTrip& round_trip, const store::Moves& moves, std::op
     const store::Purged purged = trimmed.get();
     if (purged.removed == store::kBatch) garbage_due_ = trim_due_ = Clock::time_point();  // there may be more
     if (purged.purged > 0) trimmed_(purged.purged);
+  });
+}
+
+void Maintenance::sample_places(RoundTrip& round_trip, const store::Moves& moves) {
+  round_trip.expect(moves.sample_running(round_trip.pipeline()), [this](const auto& ids) {
+    try {
+      places_ = ids.get();
+    } catch (const ReplyError&) {  // the next sample tries again; no message depends on it
+    }
   });
 }
 

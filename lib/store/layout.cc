@@ -41,15 +41,16 @@ Layout layout_of(std::int64_t generation, std::int64_t partitions, std::int64_t 
 
 Layout as_fields(Reply reply) { return layout_of(number_of(reply[0]), number_of(reply[1]), number_of(reply[2])); }
 
-constexpr const char* kNumberSettings[] = {"generation", "partitions", "top", "pause"};
+constexpr const char* kNumberSettings[] = {"generation", "partitions", "top", "pause", "limits", "length"};
 
 std::vector<std::string> as_invalid(Reply reply) {
   std::vector<std::string> invalid;
   for (std::size_t i = 0; i < std::size(kNumberSettings); ++i) {
     if (reply[i].is_nil()) continue;
     const std::optional<std::int64_t> number = number_in(reply[i]);
-    const bool is_generation = i == 0 || i == 3;  // 0 in a copy of a layout or pause that was never set
-    const bool possible = number && (is_generation || (*number > 0 && *number <= kMostPartitions));
+    const bool is_generation = i == 0 || i == 3 || i == 4;  // 0 in a copy of what was never set
+    const bool in_range = number && *number > 0 && (i == 5 || *number <= kMostPartitions);
+    const bool possible = number && (is_generation || in_range);
     if (!possible || (i == 1 && !is_partition_count(static_cast<unsigned>(*number)))) {
       invalid.emplace_back(kNumberSettings[i]);
     }

@@ -32,11 +32,11 @@ bool is_partition_count(unsigned partitions);
 // keys: of the partition that has the copy. Fields that no layout can have count as absent.
 Answer<Layout> read_layout(Pipeline& pipeline, const Keys& keys);
 
-// From this number on, 2^53, Lua cannot add 1 to a generation: such ones, of the layout and of the pause, count as
-// absent.
+// From this number on, 2^53, Lua cannot add 1 to a generation: such ones, of the layout, the pause and the limits,
+// count as absent.
 inline constexpr std::int64_t kNoGeneration = std::int64_t{1} << 53;
 
-// The fields of `settings` whose values count as absent: of the layout, and the generation of the pause.
+// The fields of `settings` whose values count as absent.
 Answer<std::vector<std::string>> invalid_settings(Pipeline& pipeline, const Keys& keys);
 
 // What a partition has.

@@ -140,6 +140,16 @@ Answer<Taken> Moves::ready2unack(Pipeline& pipeline, const TakeLimits& limits, m
   return {pipeline, as_taken};
 }
 
+Answer<Taken> Moves::take_paced(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease,
+                                std::string_view caller) const {
+  calls::take_paced call(pipeline, keys_);
+  call.args(arg::total(std::min(limits.total, kBatch)), arg::retry_share(limits.retry_share),
+            arg::retry_max(limits.retry_max), arg::lease(microseconds(lease).count()),
+            arg::poison_max(limits.poison_max), arg::poison_skip(std::min(limits.poison_skip, kBatch)),
+            arg::caller(caller));
+  return {pipeline, as_taken};
+}
+
 Answer<PromotedAndTaken> Moves::pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher,
                                               const DueLimits& limits, milliseconds lease) const {
   calls::pending2unack call(pipeline, keys_);
@@ -173,26 +183,26 @@ Answer<std::vector<std::optional<std::string>>> Moves::headers(Pipeline& pipelin
   return {pipeline, as_bodies};
 }
 
-Answer<Outcomes> Moves::ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
-  return remove(pipeline, "acked", receipts);
-}
+namespace {
 
-Answer<Outcomes> Moves::expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
-  return remove(pipeline, "expired", receipts);
-}
-
-Answer<Outcomes> Moves::remove_foreign(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
-  return remove(pipeline, "foreign", receipts);
-}
-
-Answer<Outcomes> Moves::remove(Pipeline& pipeline, std::string_view counted_as,
-                               const std::vector<Receipt>& receipts) const {
-  calls::ack call(pipeline, keys_);
-  for (const Receipt& receipt : receipts) call.body({keys_.bodies, receipt.id});
+// The script repeats the last receipt, so equal ones at the end are not sent.
+template <class Call>
+void add_removal(Call call, const Keys& keys, const char* counted_as, const std::vector<Receipt>& receipts) {
+  for (const Receipt& receipt : receipts) call.body({keys.bodies, receipt.id});
   call.args(arg::counted_as(counted_as));
-  auto end = receipts.end();  // the script repeats the last receipt, so equal ones at the end are not sent
+  auto end = receipts.end();
   while (end - receipts.begin() > 1 && (end - 1)->end_us == (end - 2)->end_us) --end;
   std::for_each(receipts.begin(), end, [&](const Receipt& receipt) { call.each(arg::receipt(receipt.end_us)); });
+}
+
+}  // namespace
+
+Answer<Outcomes> Moves::remove(Pipeline& pipeline, Removal removal, const std::vector<Receipt>& receipts) const {
+  if (removal.has_places) {
+    add_removal(calls::ack_paced(pipeline, keys_), keys_, removal.counted_as, receipts);
+  } else {
+    add_removal(calls::ack(pipeline, keys_), keys_, removal.counted_as, receipts);
+  }
   return {pipeline, as_settled};
 }
 
@@ -260,6 +270,18 @@ Answer<std::vector<std::string>> Moves::sample_metadata(Pipeline& pipeline, cons
 
 Answer<std::size_t> Moves::delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const {
   calls::delete_orphaned_metadata call(pipeline, keys_);
+  for (const std::string& id : ids) call.body({keys_.bodies, id});
+  call.args(arg::before_id(keys_.bodies.size()));
+  return {pipeline, as_count};
+}
+
+Answer<std::vector<std::string>> Moves::sample_running(Pipeline& pipeline) const {
+  pipeline.command("ZRANGE").key(keys_.running).arg(-static_cast<std::int64_t>(kBatch / 2)).arg(-1);
+  return {pipeline, as_texts};
+}
+
+Answer<std::size_t> Moves::correct_places(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+  calls::correct_places call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
   call.args(arg::before_id(keys_.bodies.size()));
   return {pipeline, as_count};
@@ -351,7 +373,7 @@ Answer<bool> Moves::forget(Pipeline& pipeline) const {
   calls::forget call(pipeline, keys_);
   for (const std::string* key :
        {&keys_.attempts, &keys_.reason, &keys_.headers, &keys_.stats, &keys_.paused, &keys_.wake, &keys_.wakes,
-        &keys_.watch, &keys_.lock, &keys_.consumers, &keys_.actions}) {
+        &keys_.watch, &keys_.lock, &keys_.limits, &keys_.running, &keys_.consumers, &keys_.actions}) {
     call.deleted(*key);
   }
   return {pipeline, as_done};

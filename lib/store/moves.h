@@ -81,6 +81,12 @@ struct Receipt {
   std::int64_t end_us = 0;
 };
 
+// Why messages that were taken are removed.
+struct Removal {
+  const char* counted_as = "acked";  // the field of stats: acked, expired or foreign
+  bool has_places = false;           // Taken::has_places of their takes
+};
+
 struct Nack {
   Receipt receipt;
   std::optional<milliseconds> delay;  // until the next delivery; unset: the message becomes a dead letter
@@ -147,8 +153,12 @@ class Moves {
   void leave_watch(Pipeline& pipeline, std::string_view name) const;
 
   Answer<Taken> ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const;
-  // pending2ready, followed by ready2unack unless ready or retry had ids, the queue is paused, or pending had an empty
-  // member. The watcher must have a next_call.
+  // ready2unack in a queue with limits. `caller`: the name of the consumer, which watches for the next token of the
+  // rate if this answers so.
+  Answer<Taken> take_paced(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease,
+                           std::string_view caller) const;
+  // pending2ready, followed by ready2unack unless ready or retry had ids, the queue is paused or has limits, or pending
+  // had an empty member. The watcher must have a next_call.
   Answer<PromotedAndTaken> pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher,
                                          const DueLimits& limits, milliseconds lease) const;
   // The length of ready or retry, an upper bound of the messages there.
@@ -159,10 +169,14 @@ class Moves {
   Answer<std::vector<std::optional<std::string>>> headers(Pipeline& pipeline,
                                                           const std::vector<std::string>& ids) const;
 
-  Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
-  Answer<Outcomes> expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
-  // Removes messages that were taken and whose ids are no UUIDs (see is_id).
-  Answer<Outcomes> remove_foreign(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
+  // Removes messages that were handled, whose bodies have expired, or whose ids are no UUIDs (see is_id).
+  Answer<Outcomes> remove(Pipeline& pipeline, Removal removal, const std::vector<Receipt>& receipts) const;
+  Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
+    return remove(pipeline, {"acked"}, receipts);
+  }
+  Answer<Outcomes> expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
+    return remove(pipeline, {"expired"}, receipts);
+  }
   Answer<Outcomes> nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const;
   Answer<Renewed> renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const;
   Answer<Outcomes> release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const;
@@ -177,6 +191,11 @@ class Moves {
   // Ids of metadata, at random. key: keys().attempts, reason or headers.
   Answer<std::vector<std::string>> sample_metadata(Pipeline& pipeline, const std::string& key) const;
   Answer<std::size_t> delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+  // Ids with one of the places that a limit of the number in flight gives: those whose leases should end last. A take
+  // corrects the others.
+  Answer<std::vector<std::string>> sample_running(Pipeline& pipeline) const;
+  // Corrects the places of these messages. Returns how many had one without a lease.
+  Answer<std::size_t> correct_places(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
   Answer<std::string> cancel(Pipeline& pipeline, std::string_view id) const;
   Answer<std::string> reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const;
@@ -212,7 +231,6 @@ class Moves {
   Answer<Outcomes> send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const;
   Answer<Outcomes> send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
   Answer<Purged> purge_some(Pipeline& pipeline, const char* what, const std::string& list, std::size_t limit) const;
-  Answer<Outcomes> remove(Pipeline& pipeline, std::string_view counted_as, const std::vector<Receipt>& receipts) const;
   void promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const;
 
   const Keys keys_;

@@ -63,6 +63,13 @@ QueueCounts as_counts(Reply reply) {
   const Reply totals = reply[12];
   for (std::size_t i = 0; i < std::size(kTotals); ++i) counts.stats.emplace(kTotals[i], as_total(totals[i]));
   counts.oldest_ready_us = as_time(reply[13]);
+  const Reply limits = reply[14];
+  counts.limits.rate = rate_of(limits[0].text(), limits[1].text(), limits[2].text());
+  counts.limits.running = limit_of(limits[3].text());
+  counts.limits.length = limit_of(limits[4].text());
+  counts.in_flight = as_count(limits[5]);
+  counts.next_token = std::chrono::microseconds(static_cast<std::int64_t>(as_count(limits[6])));
+  counts.alive = as_count(limits[7]);
   return counts;
 }
 

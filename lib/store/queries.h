@@ -3,6 +3,7 @@
 
 #include "redis/pipeline.h"
 #include "store/keys.h"
+#include "store/limits.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,10 @@ struct QueueCounts {
   bool paused = false;
   std::optional<std::int64_t> pause_left_ms;  // unset: not paused, or without an end
   std::map<std::string, std::uint64_t, std::less<>> stats;
+  Limits limits{};                          // without their generation
+  std::uint64_t in_flight = 0;              // that count against limits.running
+  std::chrono::microseconds next_token{0};  // until another message may be taken; 0: now, or there is no rate
+  std::uint64_t alive = 0;                  // that count against limits.length
 };
 
 struct Entry {

@@ -14,6 +14,8 @@ using redis::Reply;
 
 namespace {
 
+constexpr std::size_t kPacedFields = 19;  // in an answer of take_paced
+
 // Another program may have written any due time.
 constexpr microseconds kLongestLate = std::chrono::hours(30 * 24);
 
@@ -114,6 +116,10 @@ Promoted as_promoted(Reply reply) {
 
 Taken as_taken(Reply reply) {
   Taken taken;
+  if (reply.size() == 1) {  // of ready2unack in a queue with limits
+    taken.has_limits = true;
+    return taken;
+  }
   taken.popped = as_count(reply[0]);
   taken.lease_us = reply[1].integer();
   taken.now_us = as_now(reply[2]);
@@ -137,6 +143,12 @@ Taken as_taken(Reply reply) {
   std::string_view timed = reply[14].text();
   taken.timed_id = next_word(timed, std::min(kIdLength, timed.size()));
   if (!timed.empty()) taken.late = std::min(microseconds(time_of_score(timed)), kLongestLate);
+  if (reply.size() == kPacedFields) {
+    taken.has_limits = reply[15].integer() == 1;
+    taken.has_places = reply[16].integer() == 1;
+    taken.held_back = !reply[17].text().empty();
+    taken.next = as_wait(reply[18]);
+  }
   return taken;
 }
 

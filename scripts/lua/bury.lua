@@ -1,7 +1,7 @@
 -- bury: turn messages into dead letters, with a reason.
---! keys unack pending dead count attempts reason garbage ready retry stats | body
+--! keys unack pending dead count attempts reason garbage ready retry stats running limits wake | body
 --! args force reason search_lists
---! use ids ends
+--! use ids ends leave
 --
 -- force: '1': also messages that a consumer holds
 -- reason: '': keep the present one
@@ -69,5 +69,6 @@ end
 redis.call('ZREM', pending, unpack(buried))  --! check message_leaves_pending
 redis.call('ZREM', unack, unpack(buried))  --! check message_leaves_unack
 redis.call('HDEL', count, unpack(buried))  --! check dead_letter_has_no_retries
+leave(buried)  --! check buried_message_frees_its_place
 redis.pcall('HINCRBY', stats, 'dead', #buried)
 return table.concat(answer)

@@ -1,7 +1,7 @@
 -- nack: start the backoff of messages whose handler failed, or make them dead letters.
---! keys unack count attempts reason dead garbage stats | body
+--! keys unack count attempts reason dead garbage stats running limits wake | body
 --! args keep_dead | receipt delay reason
---! use clock ids ends
+--! use clock ids ends leave
 --
 -- keep_dead: '1': dead letters are kept; '0': they go to garbage
 -- receipt: see ack
@@ -45,7 +45,7 @@ local function back_off(id, delay)
 end
 
 redis.call('ZREM', unack, '')  -- the first write: see above
-local answer, settled, dead_letters = {}, 0, 0
+local answer, settled, dead_letters, left = {}, 0, 0, {}
 for i, id in ipairs(ids) do
   local receipt, delay, failure = ARGV.receipt[i], ARGV.delay[i], ARGV.reason[i]
   if not scores[i] then
@@ -55,6 +55,7 @@ for i, id in ipairs(ids) do
     answer[i] = 'T'
   else
     settled = settled + 1
+    left[settled] = id
     answer[i] = 'S'
     local retries = counts[i] and tonumber(string.match(counts[i], '^%d+$') or 0)
     if not retries and in_dead[i] then
@@ -73,6 +74,7 @@ for i, id in ipairs(ids) do
     end
   end
 end
+leave(left)  --! check failed_message_frees_its_place
 if settled > 0 then redis.pcall('HINCRBY', stats, 'nacked', settled) end
 if dead_letters > 0 then redis.pcall('HINCRBY', stats, 'dead', dead_letters) end
 return table.concat(answer)

@@ -1,7 +1,7 @@
 -- release: return held messages as if they had not been delivered; or move waiting messages to the head of ready.
---! keys unack ready pending count attempts reason garbage dead | body
+--! keys unack ready pending count attempts reason garbage dead running limits wake | body
 --! args delay | receipt
---! use ids ends
+--! use ids ends leave
 --
 -- delay: ms until they are due again; '0': at once
 -- receipt: or '-': a message in pending or in a backoff, without a receipt; or '*': as '-', also if a consumer holds it
@@ -80,4 +80,9 @@ end
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 local answer = {}
 for i = 1, #ids do answer[i] = release(i) end
+local left = {}
+for i, id in ipairs(ids) do
+  if answer[i] == 'S' or answer[i] == 'G' then left[#left + 1] = id end
+end
+leave(left)  --! check released_message_frees_its_place
 return table.concat(answer)

@@ -1,7 +1,7 @@
 -- unack2retry: move messages whose lease or backoff has ended to retry, or to dead if they have no retries left.
---! keys unack retry count dead garbage attempts reason stats
+--! keys unack retry count dead garbage attempts reason stats running limits wake
 --! args limit keep_dead only_backoffs
---! use clock ends
+--! use clock ends leave
 --
 -- limit: most ids to move
 -- keep_dead: '1': dead letters are kept; '0': they go to garbage
@@ -113,6 +113,7 @@ if #finished > 0 then
 end
 if #counted > 0 then redis.call('HSET', count, unpack(counted)) end
 redis.call('ZREM', unack, unpack(ids))
+leave(ids)  --! check ended_lease_frees_its_place
 if #retried > 0 then redis.pcall('HINCRBY', stats, 'retried', #retried) end
 if #died > 0 then redis.pcall('HINCRBY', stats, 'dead', #died) end
 if foreign > 0 then redis.pcall('HINCRBY', stats, 'foreign', foreign) end

@@ -27,6 +27,8 @@ std::set<std::string> settled_by(const std::string& name) {
                                                                        {"ack one with headers", {"held"}},
                                                                        {"ack with headers", {"held", "last", "retry"}},
                                                                        {"ack late", {"retry", "dead"}},
+                                                                       {"ack_paced", {"held", "last", "retry"}},
+                                                                       {"ack_paced one", {"held"}},
                                                                        {"expire", {"held"}},
                                                                        {"cancel pending", {"later"}},
                                                                        {"cancel ready", {"ready"}},
@@ -233,7 +235,7 @@ TEST_CASE(
     "refused midway: a take that Redis refuses leases nothing, since the end of such a lease would spend a retry") {
   for (const AnyMove& one : test::all_moves()) {
     const std::string script = test::script_of(one.name);
-    if (script != "ready2unack" && script != "pending2unack") continue;
+    if (script != "ready2unack" && script != "take_paced" && script != "pending2unack") continue;
     for (const std::string& command : commands_of(script)) {
       CAPTURE(one.name);
       CAPTURE(command);

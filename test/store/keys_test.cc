@@ -25,6 +25,8 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
   CHECK(keys.wake == "dp:orders:wake");
   CHECK(keys.watch == "dp:orders:watch");
   CHECK(keys.wakes == "dp:orders:wakes");
+  CHECK(keys.limits == "dp:orders:limits");
+  CHECK(keys.running == "dp:orders:running");
   CHECK(keys.consumers == "dp:orders:consumers");
   CHECK(keys.actions == "dp:orders:actions");
   CHECK(keys.queues == "dp:queues");
@@ -34,9 +36,9 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
 TEST_CASE("keys: all begin with the prefix, bodies too, except the channel") {
   const Keys keys = make_keys("orders", {"shop", false, false});
   for (const std::string* key :
-       {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
-        &keys.reason, &keys.headers, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.lock,
-        &keys.settings, &keys.actions, &keys.bodies}) {
+       {&keys.base,     &keys.pending, &keys.ready,    &keys.unack,  &keys.retry,   &keys.count,   &keys.garbage,
+        &keys.attempts, &keys.reason,  &keys.headers,  &keys.dead,   &keys.stats,   &keys.paused,  &keys.wake,
+        &keys.watch,    &keys.lock,    &keys.settings, &keys.limits, &keys.running, &keys.actions, &keys.bodies}) {
     CHECK(key->find("shop:orders") == 0);
   }
   CHECK(keys.queues == "shop:queues");
@@ -51,9 +53,10 @@ TEST_CASE("keys: with bodies_under_dp bodies are under dp: with any prefix, as i
 
 TEST_CASE("keys: a hash tag contains prefix and queue, and all keys of a move share it") {
   const Keys keys = make_keys("orders", {"shop", true, false});
-  for (const std::string* key : {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count,
-                                 &keys.garbage, &keys.attempts, &keys.reason, &keys.headers, &keys.dead, &keys.stats,
-                                 &keys.paused, &keys.wake, &keys.watch, &keys.actions, &keys.bodies}) {
+  for (const std::string* key :
+       {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
+        &keys.reason, &keys.headers, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.limits,
+        &keys.running, &keys.actions, &keys.bodies}) {
     CHECK(key->find("{shop:orders}") == 0);
   }
   CHECK(keys.bodies == "{shop:orders}:msg:");

@@ -313,11 +313,11 @@ TEST_CASE("forget: deletes only a queue without messages, counts and garbage; th
     CHECK_FALSE(scene.run(&Moves::forget));
     CHECK(redis.cmd({"EXISTS", scene.keys().stats}) == 1);
     redis.cmd({"DEL", scene.keys().base + ':' + left});
-    for (const char* key :
-         {"attempts", "reason", "stats", "paused", "wake", "wakes", "watch", "lock", "consumers", "actions", "msg:x"}) {
+    for (const char* key : {"attempts", "reason", "stats", "paused", "wake", "wakes", "watch", "lock", "limits",
+                            "running", "consumers", "actions", "msg:x"}) {
       redis.cmd({"SET", scene.keys().base + ':' + key, "x"});
     }
-    redis.cmd({"HSET", scene.keys().settings, "pause", "7"});
+    redis.cmd({"HSET", scene.keys().settings, "pause", "7", "limits", "8", "length", "9"});
     CHECK(scene.run(&Moves::forget));
     CHECK(redis.cmd({"KEYS", scene.keys().base + ":*"}).strings() ==
           std::vector<std::string>{scene.keys().base + ":msg:x"});

@@ -46,6 +46,17 @@ void add_headers(Scene& scene) {
   }
 }
 
+// The queue has limits that keep no move from anything, and the messages in flight have places.
+void add_limits(Scene& scene) {
+  scene.cmd({"HSET", scene.keys().limits, "rate", "1000000", "period", "1000000", "burst", "100000", "running", "1000",
+             "full", "1", "tat", "1"});
+  for (const char* name : {"held", "last", "over", "overl", "cancel", "cancov"}) {
+    scene.cmd(
+        {"ZADD", scene.keys().running, scene.cmd({"ZSCORE", scene.keys().unack, scene.id(name)}).text, scene.id(name)});
+  }
+  scene.cmd({"ZADD", scene.keys().running, "1", scene.id("gone")});
+}
+
 }  // namespace
 
 void put_messages_for(Scene& scene, const AnyMove& move) {
@@ -138,6 +149,23 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Moves::ready2unack, {200, 25, 200, 1, 200}, 1min);
        }},
+      {"take_paced",
+       [](Scene& s) {
+         s.run(&Moves::take_paced, {200, 25, 200}, 1min, "me");
+       },
+       add_limits},
+      {"take_paced when all places are used",
+       [](Scene& s) {
+         s.run(&Moves::take_paced, {200, 25, 200}, 1min, "me");
+       },
+       [](Scene& s) {
+         add_limits(s);
+         s.cmd({"HSET", s.keys().limits, "running", "6"});
+       }},
+      {"take_paced without limits",
+       [](Scene& s) {
+         s.run(&Moves::take_paced, {200, 25, 200}, 1min, "me");
+       }},
       {"pending2unack",
        [](Scene& s) {
          s.run(&Moves::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 7}, 1min);
@@ -158,6 +186,16 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Moves::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
        },
        add_headers},
+      {"ack_paced",
+       [](Scene& s) {
+         s.run(&Moves::remove, {"acked", true}, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
+       },
+       add_limits},
+      {"ack_paced one",
+       [](Scene& s) {
+         s.run(&Moves::remove, {"acked", true}, {s.receipt("held")});
+       },
+       add_limits},
       {"ack late",
        [](Scene& s) {
          s.run(&Moves::ack, {s.last_receipt("retry"), s.last_receipt("dead")});
@@ -188,6 +226,27 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Moves::release_waiting, s.ids({"later", "back", "held", "dead"}), true);
        }},
       {"unack2retry", [](Scene& s) { s.run(&Moves::unack2retry, false); }},
+      {"nack with places",
+       [](Scene& s) {
+         s.run(&Moves::nack, {{s.receipt("held"), 1min, "a"}, {s.receipt("last"), 1min, "b"}});
+       },
+       add_limits},
+      {"release with places",
+       [](Scene& s) {
+         s.run(&Moves::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 0ms);
+       },
+       add_limits},
+      {"unack2retry with places", [](Scene& s) { s.run(&Moves::unack2retry, false); }, add_limits},
+      {"bury with places",
+       [](Scene& s) {
+         s.run(&Moves::bury, s.ids({"held", "overl"}), "why", true);
+       },
+       add_limits},
+      {"correct_places",
+       [](Scene& s) {
+         s.run(&Moves::correct_places, s.ids({"held", "gone", "back", "none"}));
+       },
+       add_limits},
       {"persist",
        [](Scene& s) {
          s.run(&Moves::persist, s.ids({"dead", "retry"}));

@@ -97,7 +97,8 @@ std::unique_ptr<Connection> connect(const Scene::Setup& setup, const std::shared
   return std::make_unique<Connection>(std::move(link), address, setup.login, options, nullptr, deadline);
 }
 
-bool is_zset(const std::string& key) { return key == "pending" || key == "unack" || key == "dead"; }
+bool has_leases(const std::string& key) { return key == "unack" || key == "running"; }
+bool is_zset(const std::string& key) { return key == "pending" || key == "dead" || has_leases(key); }
 
 // Returns a and b of "[a, b]" or "{a, b}".
 std::vector<std::string> parts(const std::string& text) {
@@ -318,7 +319,7 @@ std::string Scene::named(const std::string& text) const {
 std::string Scene::time_text(const std::string& key, const std::string& score) const {
   const std::int64_t us = to_us(score);
   std::string text;
-  if (key == "unack") text = us % 1000 != 0 ? "lease" : us % 1'000'000 == 0 ? "go" : "backoff";
+  if (has_leases(key)) text = us % 1000 != 0 ? "lease" : us % 1'000'000 == 0 ? "go" : "backoff";
   const auto minutes = [](std::int64_t n) { return n == 0 ? "" : "+" + digits(n) + "m"; };
   const std::int64_t from_start = us - start_us_ / 1000 * 1000;
   if (from_start % kMinute == 0) return text + "start" + minutes(from_start / kMinute);
@@ -326,7 +327,7 @@ std::string Scene::time_text(const std::string& key, const std::string& score) c
   // Times are rounded up to ms, and moved past a whole second or a whole ms.
   const std::int64_t late = after_us_ - before_us_ + 2000;
   if (since < 0 || since % kMinute > late) return text + digits(us);
-  if (key == "unack") return text + (since < kMinute ? "+0m" : minutes(since / kMinute));
+  if (has_leases(key)) return text + (since < kMinute ? "+0m" : minutes(since / kMinute));
   return "now" + minutes(since / kMinute);
 }
 

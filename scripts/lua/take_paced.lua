@@ -1,0 +1,120 @@
+-- take_paced: ready2unack for a queue with limits.
+--! keys ready retry unack pending dead count attempts garbage paused stats headers limits running wake
+--! args total retry_share retry_max lease poison_max poison_skip caller
+--! use clock unique_lease probe ends take pace
+--
+-- limits: the limits, as `limits` writes them; besides, tat: when the bucket of the rate is full again, in us; watch:
+--   '<us> <consumer>': this consumer takes the next token, at that time; full: a take was refused, because the messages
+--   in flight were as many as may be
+-- running: id -> the end of the lease, as far as it is known: the messages in flight that take_paced has leased
+-- total ... poison_skip: see ready2unack
+-- caller: name of the calling consumer, which has room for `total`
+--
+-- Each lease uses a token of the rate, that of a redelivery, too; none is given back. The tokens are used before there
+-- are leases: a call that Redis refuses midway may waste some, but no more messages than the rate allows are leased.
+-- An entry of `running` counts while its message has a lease. Those that leave unack leave `running`. What another
+-- program has settled is found when the places are used up and its lease should have ended; a lease that was renewed
+-- has its new end then. A lease that has ended counts until unack2retry has moved the message.
+-- One consumer watches for the next token: that which finds none and no other watcher. A watch counts until 200 ms
+-- after its time. A watcher that needs no further message wakes another consumer to take its place, and a take that
+-- leaves messages, tokens and places wakes another one to take them.
+-- Returns what ready2unack returns, followed by {1 if the queue has limits, 1 if the leases were entered in running,
+-- what held back messages: 'rate', 'running' or '', us until the caller is to call again, since it watches for a token;
+-- -1: it does not}.
+
+local wanted = tonumber(ARGV.total)
+local allowed, held_by, wait = wanted, '', -1
+local entered = 0
+local has_limits = redis.call('EXISTS', limits)
+
+local function paced(result)
+  if result.err then return result end
+  for _, value in ipairs({has_limits, entered, held_by, wait}) do result[#result + 1] = value end
+  return result
+end
+
+if redis.call('EXISTS', paused) == 1 then
+  retry_length = 0  --! check paused_queue_has_no_retry
+  return paced(answer())
+end
+has_headers = math.min(redis.call('HLEN', headers), 1)
+
+if tokens and tokens < allowed then allowed, held_by = tokens, 'rate' end
+
+-- Entries whose leases should have ended: those without a lease are gone, others were renewed.
+local gone, renewed = {}, {}
+local function find_ended()
+  local old = redis.call('ZRANGEBYSCORE', running, '-inf', now / 1000000, 'LIMIT', 0, 200)
+  local scores = #old > 0 and redis.call('ZMSCORE', unack, unpack(old)) or {}
+  for i, id in ipairs(old) do
+    local ends = scores[i] and end_of(scores[i])
+    if not ends or is_backoff(ends) then
+      gone[#gone + 1] = id
+    elseif ends > now then
+      renewed[#renewed + 1] = scores[i]
+      renewed[#renewed + 1] = id
+    end
+  end
+end
+local function write_ended()
+  if #renewed > 0 then redis.call('ZADD', running, 'XX', unpack(renewed)) end  --! check renewed_lease_keeps_its_place
+  if #gone > 0 then redis.call('ZREM', running, unpack(gone)) end  --! check place_without_lease_is_free
+  gone, renewed = {}, {}
+end
+if most_running and allowed > 0 then
+  if in_flight + allowed > most_running then find_ended() end
+  in_flight = in_flight - #gone
+  if most_running - in_flight < allowed then allowed, held_by = math.max(0, most_running - in_flight), 'running' end
+end
+
+local leased = 0
+local function use(leases, number_of_leases)
+  leased = number_of_leases
+  if interval then
+    full_at = math.ceil((full_at + leased * interval) * 4) / 4  -- as exact as a number of this size can be
+    redis.call('HSET', limits, 'tat', string.format('%.2f', full_at))  --! check tokens_are_used
+  end
+  if most_running then
+    write_ended()
+    redis.call('ZADD', running, unpack(leases))  --! check place_is_used
+    entered = 1
+  end
+end
+local function undo(taken)
+  if most_running then redis.call('ZREM', running, unpack(taken)) end
+end
+local result = allowed > 0 and take(allowed, use, undo) or answer()
+if result.err then return result end
+local has_work = (interval or most_running) and (redis.call('LLEN', ready) > 0 or redis.call('LLEN', retry) > 0)
+local stores_time = is_ahead and leased == 0  -- else it would be too late again for the next take
+if stores_time or #gone + #renewed > 0 then
+  redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
+  write_ended()
+  if stores_time then redis.call('HSET', limits, 'tat', string.format('%.2f', full_at)) end  --! check late_time_is_cut
+end
+
+-- Who looks next. All of this is hints, so its errors are ignored.
+local function wake_at(score) redis.pcall('ZADD', wake, 'LT', score, 'w') end
+if has_work then
+  local has_tokens = not interval or next_token(0) <= 1
+  local has_places = not most_running or in_flight + leased < most_running
+  if held_by == 'running' then
+    redis.pcall('HSET', limits, 'full', '1')
+  elseif has_tokens and has_places then
+    wake_at(0)
+  elseif not has_tokens then
+    local at, watcher = string.match(stored[8] or '', '^(%d+) (.+)$')
+    local due = now + next_token(0)
+    local other = watcher and watcher ~= ARGV.caller and tonumber(at) >= now - 200000 and tonumber(at) <= due + 1000
+    if held_by == 'rate' and not other then
+      wait = due - now
+      redis.pcall('HSET', limits, 'watch', string.format('%.0f %s', due, ARGV.caller))
+    elseif held_by == '' and watcher == ARGV.caller then
+      redis.pcall('HDEL', limits, 'watch')
+      wake_at(0)
+    elseif held_by == '' and not other then
+      wake_at(due / 1000000)
+    end
+  end
+end
+return paced(result)
