@@ -2,6 +2,7 @@
 
 #include "inspector/message_list.h"
 #include "inspector/partitions.h"
+#include "inspector/queue_limits.h"
 #include "inspector/server_info.h"
 #include "inspector/steps.h"
 #include "inspector/worker_list.h"
@@ -58,6 +59,9 @@ Counts counts_of(const store::QueueCounts& stored) {
   counts.paused = stored.paused;
   if (stored.pause_left_ms) counts.paused_until = store::from_us(stored.now_us + *stored.pause_left_ms * 1000);
   counts.totals = totals_of(stored);
+  counts.limits = limits_of(stored.limits);
+  counts.in_flight = stored.in_flight;
+  counts.next_delivery = stored.next_token;
   return counts;
 }
 
@@ -86,6 +90,10 @@ void add(Counts& sum, const Counts& counts) {
     sum.paused_until = ends ? std::max(sum.paused_until, counts.paused_until) : std::nullopt;
   }
   sum.paused = sum.paused || counts.paused;
+  if (!sum.limits.rate) sum.limits.rate = counts.limits.rate;
+  if (!sum.limits.running) sum.limits.running = counts.limits.running;
+  sum.in_flight += counts.in_flight;
+  sum.next_delivery = std::min(sum.next_delivery, counts.next_delivery);
   sum.partitions += counts.partitions;
 }
 
@@ -436,6 +444,14 @@ std::optional<Pause> Inspector::paused() {
     if (answer.get()) return answer.get();
   }
   return std::nullopt;
+}
+
+QueueLimits Inspector::limits() {
+  impl_->partitions().check_only();
+  return limits_of(
+      impl_->home()
+          .ask([&](redis::Pipeline& pipeline) { return store::read_limits(pipeline, impl_->home().moves().keys()); })
+          .limits);
 }
 
 std::vector<Action> Inspector::actions() {

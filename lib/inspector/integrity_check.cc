@@ -2,6 +2,7 @@
 
 #include "redis/escaped.h"
 #include "store/layout.h"
+#include "store/limits.h"
 #include "store/queries.h"
 
 #include <algorithm>
@@ -327,23 +328,24 @@ CheckReport IntegrityCheck::run() {
 // Reports keys of a wrong type. False if one of them makes the rest of the check impossible.
 bool IntegrityCheck::check_types() {
   const std::pair<const std::string*, const char*> expected[] = {
-      {&keys().pending, "zset"}, {&keys().unack, "zset"}, {&keys().dead, "zset"},     {&keys().ready, "list"},
-      {&keys().retry, "list"},   {&keys().count, "hash"}, {&keys().attempts, "hash"}, {&keys().reason, "hash"},
-      {&keys().garbage, "set"},  {&keys().stats, "hash"}, {&keys().wake, "zset"},     {&keys().paused, "string"},
-      {&keys().watch, "string"}, {&keys().wakes, "zset"}, {&keys().headers, "hash"},  {&keys().consumers, "hash"},
-      {&keys().actions, "list"}};
+      {&keys().pending, "zset"}, {&keys().unack, "zset"},  {&keys().dead, "zset"},     {&keys().ready, "list"},
+      {&keys().retry, "list"},   {&keys().count, "hash"},  {&keys().attempts, "hash"}, {&keys().reason, "hash"},
+      {&keys().garbage, "set"},  {&keys().stats, "hash"},  {&keys().wake, "zset"},     {&keys().paused, "string"},
+      {&keys().watch, "string"}, {&keys().wakes, "zset"},  {&keys().headers, "hash"},  {&keys().consumers, "hash"},
+      {&keys().actions, "list"}, {&keys().limits, "hash"}, {&keys().running, "zset"}};
   bool can_continue = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
         shared_connection_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
     has_stats_ = has_stats_ || (key == &keys().stats && type == wanted);
+    has_limits_ = has_limits_ || (key == &keys().limits && type == wanted);
     if (type == "none" || type == wanted) continue;
     report({Problem::wrong_type, *key,
             "is a " + type + ", expected a " + wanted + ": another program uses a key of this queue",
             "none, it may be data of another program: rename or delete it, and check again", false});
-    can_continue =
-        can_continue && (key == &keys().stats || key == &keys().wake || key == &keys().wakes || key == &keys().watch ||
-                         key == &keys().paused || key == &keys().consumers || key == &keys().actions);
+    can_continue = can_continue && (key == &keys().stats || key == &keys().wake || key == &keys().wakes ||
+                                    key == &keys().watch || key == &keys().paused || key == &keys().consumers ||
+                                    key == &keys().actions || key == &keys().limits || key == &keys().running);
   }
   return can_continue;
 }
@@ -387,11 +389,24 @@ void IntegrityCheck::check_settings() {
             "a field of " + keys().settings + ": has a value that no client writes, and counts as absent", "removed",
             options_.repair});
   }
-  if (!options_.repair || invalid.empty()) return;
+  delete_invalid(keys().settings, invalid);
+  if (!has_limits_) return;
+  const std::vector<std::string> limits =
+      shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::invalid_limits(pipeline, keys()); });
+  for (const std::string& field : limits) {
+    report({Problem::invalid_setting, field,
+            "a field of " + keys().limits + ": has a value that no client writes, and counts as absent", "removed",
+            options_.repair});
+  }
+  delete_invalid(keys().limits, limits);
+}
+
+void IntegrityCheck::delete_invalid(const std::string& hash, const std::vector<std::string>& fields) {
+  if (!options_.repair || fields.empty()) return;
   shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
-    pipeline.command("HDEL").key(keys().settings);
-    for (const std::string& field : invalid) pipeline.arg(field);
+    pipeline.command("HDEL").key(hash);
+    for (const std::string& field : fields) pipeline.arg(field);
     pipeline.run();
     pipeline.reply(0);
   });

@@ -3,6 +3,7 @@
 #include "inspector/integrity_check.h"
 #include "inspector/leftovers.h"
 #include "inspector/partitions.h"
+#include "inspector/queue_limits.h"
 #include "inspector/queue_removal.h"
 #include "inspector/steps.h"
 #include "queue/info_fields.h"
@@ -155,6 +156,8 @@ class QueueAdmin::Impl {
 
   void set_pause(store::PauseState wanted, const std::string& who = {});
   void copy_pause(unsigned from, unsigned end);
+  QueueLimits set_limits(const store::Limits& wanted, unsigned partitions);
+  void divide_limits(unsigned partitions);
   void restore(unsigned partition, const std::vector<store::RestoreRecord>& all, const std::vector<std::size_t>& places,
                std::vector<Sent>& sent);
 
@@ -229,6 +232,55 @@ void QueueAdmin::Impl::copy_pause(unsigned from, unsigned end) {
         home().ask([&](redis::Pipeline& pipeline) { return store::set_pause(pipeline, home().moves().keys(), pause); });
   }
   copy_pause(partitions, pause);
+}
+
+// Sets the limits in partition 0, then in the others, so that there are never more in all than the limits allow.
+// Messages that are in flight already get their places.
+QueueLimits QueueAdmin::Impl::set_limits(const store::Limits& wanted, unsigned partitions) {
+  const auto set = [&](redis::Pipeline& pipeline) {
+    const auto answer = store::set_limits(pipeline, home().moves().keys(), wanted);
+    home().moves().wake(pipeline);
+    return answer;
+  };
+  const store::StoredLimits stored = home().ask(set);
+  if (!stored.done) return limits_of(stored.limits);
+  home().with_connection([&](redis::Connection& connection) { home().endpoint().register_queue(connection); });
+  std::set<unsigned> others;
+  for (unsigned partition = 0; partition < partitions; ++partition) {
+    SharedConnection& connection = partitions_.of(partition);
+    const store::Keys& keys = connection.moves().keys();
+    if (partition > 0) {
+      others.insert(partition);
+      static_cast<void>(connection.ask(
+          [&](redis::Pipeline& pipeline) { return store::copy_limits(pipeline, keys, stored.limits, partition); }));
+    }
+    if (!wanted.running) continue;
+    std::string cursor = "0";
+    do {
+      const auto scan = [&](redis::Pipeline& pipeline) { return store::scan_leases(pipeline, keys, cursor); };
+      const store::ScannedLeases step = connection.ask(scan);
+      cursor = step.cursor;
+      for (std::size_t from = 0; from < step.ids.size(); from += store::kBatch) {
+        const auto begin = step.ids.begin() + static_cast<std::ptrdiff_t>(from);
+        const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, step.ids.size() - from));
+        static_cast<void>(connection.ask([&](redis::Pipeline& pipeline) {
+          return connection.moves().correct_places(pipeline, {begin, begin + size});
+        }));
+      }
+    } while (cursor != "0");
+  }
+  partitions_.wake(others);
+  return limits_of(stored.limits);
+}
+
+// Divides the limits among so many partitions, if there are more than before.
+void QueueAdmin::Impl::divide_limits(unsigned partitions) {
+  const auto read = [&](redis::Pipeline& pipeline) { return store::read_limits(pipeline, home().moves().keys()); };
+  store::Limits limits = home().ask(read).limits;
+  if (!limits.any() || limits.parts >= partitions) return;
+  static_cast<void>(checked(limits_of(limits), partitions));
+  limits.parts = partitions;
+  static_cast<void>(set_limits(limits, partitions));
 }
 
 QueueAdmin::QueueAdmin(const Client& client, const QueueName& queue, const InspectorOptions& options)
@@ -448,6 +500,14 @@ void QueueAdmin::resume() {
   impl_->set_pause({});
 }
 
+QueueLimits QueueAdmin::set_limits(const QueueLimits& limits) {
+  impl_->needs_whole_queue("set_limits");
+  check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
+  static_cast<void>(checked(limits, 1));  // before anything is read
+  const auto partitions = static_cast<unsigned>(impl_->partitions().all().size());
+  return impl_->set_limits(checked(limits, partitions), partitions);
+}
+
 Layout QueueAdmin::set_partitions(unsigned partitions) {
   impl_->needs_whole_queue("set_partitions");
   check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
@@ -461,7 +521,9 @@ Layout QueueAdmin::set_partitions(unsigned partitions) {
                                 "program that uses this name, or set fewer partitions; if they belong to this queue, " +
                                 "set the field top of " + keys.settings + " to " + std::to_string(used.front() + 1));
   }
-  impl_->copy_pause(1, std::max(partitions, keeper.known().top));
+  const unsigned top = std::max(partitions, keeper.known().top);
+  impl_->copy_pause(1, top);
+  impl_->divide_limits(top);
   const store::Layout layout = keeper.set(partitions);
   impl_->home().with_connection(
       [&](redis::Connection& connection) { impl_->home().endpoint().register_queue(connection); });

@@ -33,6 +33,30 @@ struct Totals {
   std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
 };
 
+// A rate of deliveries, those of redelivered messages included: in a time t at most burst + messages * t / per.
+struct Rate {
+  std::uint64_t messages = 0;  // at least 1, and at most 1,000,000 a second
+  milliseconds per{1000};      // 1 ms to a day
+  std::uint64_t burst = 0;     // at most so many at once, up to 1,000,000; 0: as many as in 100 ms, at least 1
+};
+
+// The limits of a queue, which all its consumers together keep, from their next take on: see docs/limits.md. An unset
+// limit does not exist.
+//
+// QueueAdmin::set_limits sets all limits, and removes those that are unset. It returns the limits that count then. If
+// others were set since those that have the generation in its argument, it changes nothing, and returns them: so read
+// the limits, change the copy, set it, and compare the generations. It throws std::invalid_argument for a value outside
+// its range, and for fewer running than the queue ever had partitions. When Redis is out of memory, it refuses new
+// limits, and accepts that all are removed. Consumers of the Go library keep no limits.
+struct QueueLimits {
+  std::optional<Rate> rate{};
+  // Most messages in flight: leased to a consumer, from the take until the message is settled, also with a backoff, or
+  // taken back after the end of its lease. From 1 to 1,000,000,000.
+  std::optional<std::uint64_t> running{};
+  // Of the last change; 0: there was none.
+  std::uint64_t generation = 0;
+};
+
 // The number of messages in each state, read at one moment (each partition at its own). ready and
 // retry are upper bounds: ids of cancelled or rescheduled messages stay in those lists until a consumer removes them.
 struct Counts {
@@ -49,7 +73,10 @@ struct Counts {
   bool paused = false;
   std::optional<std::chrono::system_clock::time_point> paused_until{};  // unset: not paused, or until resume()
   bool known = true;  // false: nothing is stored of the queue, and it is not in Inspector::queues(): a wrong name?
-  unsigned partitions = 1;  // how many were counted
+  unsigned partitions = 1;                     // how many were counted
+  QueueLimits limits{};                        // without their generation
+  std::uint64_t in_flight = 0;                 // messages that count against limits.running; 0 without that limit
+  std::chrono::microseconds next_delivery{0};  // until limits.rate allows another one; 0: it does now, or there is none
   Totals totals;
 };
 
@@ -225,6 +252,9 @@ class DELAYQUEUE_EXPORT Inspector {
 
   // Unset: the queue is not paused.
   [[nodiscard]] std::optional<Pause> paused();
+
+  // The limits of the queue. In a queue with several partitions each of these keeps its share.
+  [[nodiscard]] QueueLimits limits();
 
   // The latest changes that QueueAdmin::record has recorded, the last one first; at most 100.
   [[nodiscard]] std::vector<Action> actions();

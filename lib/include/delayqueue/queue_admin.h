@@ -86,7 +86,7 @@ enum class Problem {
   invalid_time,       // the due time, or the time it became a dead letter, is not from 1970 to 2199
   foreign,            // an id that is not a UUID: another program wrote it
   invalid_total,      // a statistic with an invalid value or an unknown name; no call fails because of it
-  invalid_setting,    // a layout or pause with a value that no client writes: it counts as absent
+  invalid_setting,    // a layout, pause or limit with a value that no client writes: it counts as absent
   lost_layout,        // partitions 0 and 1 have lost the layout: clients that start now leave out other partitions
   lost_partition,     // messages in a partition that no copy of the layout names. No repair adds it
   wrong_type,         // a key of the queue has another type: another program uses it
@@ -207,6 +207,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   void pause(const PauseOptions& options = {});
   void resume();  // ends the pause; does nothing if the queue is not paused
 
+  [[nodiscard]] QueueLimits set_limits(const QueueLimits& limits);  // see QueueLimits
+
   // Records a change: adds it to the queue's list of the latest 100 actions, with Redis' time as `at`. No other call
   // does so. who, outcome and what are cut to 256, 32 and 1,024 bytes. forget() deletes the list.
   void record(const Action& action);
@@ -219,8 +221,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   //
   // Reads the servers of all partitions that a queue can have. Returns the layout that counts then: another operator
   // may have set a later one. Throws ConnectionError if one of the servers does not answer, and std::invalid_argument
-  // for another number, for more than one with GoCompatibility::bodies_under_dp, and if another program uses the keys
-  // of a new partition.
+  // for another number, for more than one with GoCompatibility::bodies_under_dp, for more than QueueLimits::running,
+  // and if another program uses the keys of a new partition.
   Layout set_partitions(unsigned partitions);
 
   // Deletes all that is stored of an empty queue: statistics, pause, actions, metadata without a message, and its name
