@@ -61,6 +61,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   all["redrive"] = {{{"redrive", q, "--all"}}};
   all["forget"] = {{{"forget", q}}};
   all["drain"] = {{{"drain", q, "--timeout", "1ms"}}};
+  all["limit"] = {{{"limit", q}}};
   all["version"] = {{{"version"}}};
   all["scripts"] = {{{"scripts", "list"}}, {{"scripts", "load"}}};
   all["completion"] = {{{"completion", "bash"}}, {{"completion", "zsh"}}, {{"completion", "fish"}}};

@@ -35,6 +35,7 @@ void add_extend(Cli& cli, Context& context);
 void add_import(Cli& cli, Context& context);
 void add_find(Cli& cli, Context& context);
 void add_forget(Cli& cli, Context& context);
+void add_limit(Cli& cli, Context& context);
 void add_ls(Cli& cli, Context& context);
 void add_man(Cli& cli, Context& context);
 void add_metrics(Cli& cli, Context& context);

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "filter.h"
+#include "limits_text.h"
 #include "output/table.h"
 #include "pause_text.h"
 #include "row_error.h"
@@ -79,6 +80,12 @@ Object object_of(const StatsReading& reading, const StatsReading* before) {
   object.add("oldest_dead", reading.dead ? reading.dead->at : std::nullopt);
   object.add("paused", counts.paused);
   if (reading.pause) add_pause(object, *reading.pause);
+  if (counts.limits.rate || counts.limits.running) {
+    Object limits;
+    add_limits(limits, counts.limits);
+    limits.add("in_flight", counts.in_flight).add("next_delivery_us", counts.next_delivery.count());
+    object.add("limits", limits);
+  }
   object.add("totals", totals);
   before == nullptr ? object.add_null("rates") : object.add("rates", rates);
   object.add_null("error");
@@ -164,9 +171,12 @@ void write_sheet(Output& out, const StatsReading& reading, const StatsReading* b
              out.paint(Colour::red, printable(reading.error->text)));
     return;
   }
-  const std::string pause = pause_text(reading);
+  std::string state = pause_text(reading);
+  if (const std::string limits = limits_text(reading.counts); !limits.empty()) {
+    state += (state.empty() ? "" : "; ") + limits;
+  }
   out.line(out.paint(Colour::bold, printable(reading.queue)) + "  " + out.time(reading.counts.now) +
-           (pause.empty() ? "" : "  " + out.paint(Colour::yellow, pause)));
+           (state.empty() ? "" : "  " + out.paint(Colour::yellow, state)));
   write_states(out, reading);
   out.line("");
   write_totals(out, reading, before);

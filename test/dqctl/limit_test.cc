@@ -1,0 +1,37 @@
+// Tests of dqctl limit.
+#include "preamble.h"
+
+namespace {
+
+TEST_CASE("limit: sets, changes, shows and removes limits, as a table and as JSON") {
+  const std::string queue = fresh_queue();
+  delayqueue::Producer(test::server().url(), queue).send("x");
+  CHECK(run({"limit", queue}).out == queue + " has no limits\n");
+  expect(run({"limit", queue, "--rate", "100/s", "--burst", "20"}), 0,
+         {out_has("rate 100/s"), err_has("Go library do not keep limits")});
+  expect(run({"limit", queue, "--running", "50"}), 0, {out_has("rate 100/s; 0 of 50 running")});
+  const json shown = parse_json(run({"limit", queue, "-o", "json"}).out);
+  CHECK(shown.at("rate").at("messages") == 100);
+  CHECK(shown.at("rate").at("per_ms") == 1000);
+  CHECK(shown.at("rate").at("burst") == 20);
+  CHECK(shown.at("running") == 50);
+  CHECK(has(run({"stats", queue}).out, "rate 100/s; 0 of 50 running"));
+  CHECK(run({"limit", queue, "--none"}).out == queue + " has no limits\n");
+  CHECK(parse_json(run({"limit", queue, "-o", "json"}).out).at("rate").is_null());
+}
+
+TEST_CASE("limit: impossible values are refused with exit code 2, and a missing queue with 3") {
+  const std::string queue = fresh_queue();
+  delayqueue::Producer(test::server().url(), queue).send("x");
+  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
+           {"--rate", "100"}, {"--rate", "0/s"}, {"--rate", "1/2d"}, {"--rate", "x/s"}, {"--burst", "0"},
+           {"--burst", "5"}, {"--running", "0"}, {"--none", "--running", "5"}, {"--rate", "2000000/s"}}) {
+    std::vector<std::string> words = {"limit", queue};
+    words.insert(words.end(), options.begin(), options.end());
+    CAPTURE(options.back());
+    CHECK(run(words).code == 2);
+  }
+  CHECK(run({"limit", "nowhere", "--running", "5"}).code == 3);
+}
+
+}  // namespace

@@ -1,0 +1,20 @@
+// The limits of a queue in words, and as fields of an object.
+#pragma once
+
+#include "output/output.h"
+
+#include <delayqueue/inspector.h>
+
+#include <string>
+
+namespace dqctl {
+
+std::string rate_limit_text(const delayqueue::Rate& rate);  // "100/s", "10 each 1m"
+
+// What the limits of the queue are, and whether they hold it back now: "held back by its rate of 100/s, next in 8 ms;
+// 50 of 50 running". Empty: it has none.
+std::string limits_text(const delayqueue::Counts& counts);
+
+void add_limits(Object& object, const delayqueue::QueueLimits& limits);
+
+}  // namespace dqctl
