@@ -55,13 +55,6 @@ bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
                       a.ttl == b.ttl && a.new_ids == b.new_ids);
 }
 
-// The same failure as one that leaves the result in doubt.
-Failure in_doubt(Failure failure) {
-  const bool is_other = failure.kind == Failure::Kind::setup || failure.kind == Failure::Kind::not_durable;
-  if (failure.is_reply() || is_other) failure.kind = Failure::Kind::connection;
-  return failure;
-}
-
 SendOutcome outcome_of(char answer) {
   return answer == '1' ? SendOutcome::created : answer == 'C' ? SendOutcome::cancelled : SendOutcome::existed;
 }
@@ -566,7 +559,7 @@ std::optional<Failure> GroupCommit::delete_bodies(const InFlightBatch& batch, re
 // Fails the slices of these batches. With any failure their messages may be stored: another node may have refused the
 // client after a redirection, or a later batch could not be sent.
 void GroupCommit::fail(const std::deque<InFlightBatch>& batches, Failure failure) {
-  const Failure of_all = in_doubt(std::move(failure));
+  const Failure of_all = redis::in_doubt(std::move(failure));
   const std::lock_guard lock(mutex_);
   for (const InFlightBatch& batch : batches) {
     for (const SendCall& call : batch.calls) {

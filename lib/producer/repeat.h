@@ -34,11 +34,13 @@ inline NextStep next_step(SendOutcome outcome, const redis::Failure& failure, bo
 }
 
 // The outcome of a message after several attempts: `last` is that of the last one. After a lost answer it is unknown
-// which attempt has stored it; a message with an id of the library was stored by this call in any case.
+// which attempt has stored it; a message with an id of the library was stored by this call in any case. What the last
+// attempt could not write, or Redis has refused, an earlier one may have stored.
 inline SendOutcome merged(SendOutcome last, bool was_in_doubt) {
   if (!was_in_doubt) return last;
   if (last == SendOutcome::existed) return SendOutcome::created;
-  return last == SendOutcome::not_written ? SendOutcome::in_doubt : last;
+  const bool says_nothing = last == SendOutcome::not_written || last == SendOutcome::refused;
+  return says_nothing ? SendOutcome::in_doubt : last;
 }
 
 }  // namespace delayqueue

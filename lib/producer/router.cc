@@ -92,11 +92,13 @@ std::exception_ptr SendRequest::error() const {
   std::vector<std::string> ids;
   ids.reserve(messages.size());
   bool not_sent = true;
+  bool any_in_doubt = false;  // also if the last attempt was refused
   for (const PendingMessage& message : messages) {
     ids.push_back(message.id);
     not_sent = not_sent && message.outcome == SendOutcome::not_written;
+    any_in_doubt = any_in_doubt || message.outcome == SendOutcome::in_doubt;
   }
-  return redis::error_of_send(*failure, std::move(ids), not_sent);
+  return redis::error_of_send(any_in_doubt ? redis::in_doubt(*failure) : *failure, std::move(ids), not_sent);
 }
 
 // So that Producers do not all begin with the same partition.
@@ -251,6 +253,7 @@ std::string Router::repeat_by_id(const std::string& id, bool repeats_in_doubt, C
   const auto end = repeats ? began + send_timeout_ : Clock::time_point::max();
   const redis::TimeLimit::Scope limit(end);
   int attempts = 1;
+  bool was_in_doubt = false;  // after an earlier attempt
   for (RepeatPause pause;; pause.again(), ++attempts) {
     bool in_doubt = false;
     std::string result;
@@ -258,7 +261,8 @@ std::string Router::repeat_by_id(const std::string& id, bool repeats_in_doubt, C
     if (!failure) return result;
     const SendOutcome outcome = in_doubt ? SendOutcome::in_doubt : SendOutcome::not_written;
     const bool may_repeat = next_step(outcome, *failure, false) == NextStep::repeat && (repeats_in_doubt || !in_doubt);
-    if (!repeats || !may_repeat) redis::raise(*failure);
+    if (!repeats || !may_repeat) redis::raise(was_in_doubt ? redis::in_doubt(*failure) : *failure);
+    was_in_doubt = was_in_doubt || in_doubt;
     if (!pause.sleep(end) || !wait({named_by(id)}, false, end)) {
       explain(*failure, named_by(id), attempts, began);
       redis::raise(*failure);

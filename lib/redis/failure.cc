@@ -10,6 +10,12 @@ namespace delayqueue::redis {
 
 using Kind = Failure::Kind;
 
+Failure in_doubt(Failure failure) {
+  const bool is_other = failure.kind == Kind::setup || failure.kind == Kind::not_durable;
+  if (failure.is_reply() || is_other) failure.kind = Kind::connection;
+  return failure;
+}
+
 Failure current_failure() {
   try {
     throw;

@@ -36,6 +36,9 @@ struct Failure {
   bool is_reply() const { return kind == Kind::reply || is_access_denied(); }  // Redis refused the call
 };
 
+// The same failure as one that leaves the result in doubt.
+Failure in_doubt(Failure failure);
+
 // The exception that is being handled.
 Failure current_failure();
 

@@ -106,6 +106,7 @@ TEST_CASE("repeat: a message that is found after a lost answer counts as created
     CHECK(merged(last, false) == last);
     const Outcome after = last == Outcome::existed       ? Outcome::created
                           : last == Outcome::not_written ? Outcome::in_doubt
+                          : last == Outcome::refused     ? Outcome::in_doubt
                                                          : last;
     CHECK(merged(last, true) == after);
   }
@@ -340,6 +341,49 @@ TEST_CASE("repeat: what Redis refuses fails at once; that it still loads its dat
   CHECK(queue.producer.send("x").created());
   back.join();
   CHECK(queue.inspector.counts().ready == 2);
+}
+
+TEST_CASE("repeat: what is refused after a lost answer stays in doubt") {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  Queue queue(own.url());
+  Redis client(own.socket());
+  Producer producer(proxy.url(), queue.name, for_time(60s));
+  const std::string id = producer.send("x", delayed(1h)).id;
+  RescheduleOptions later;
+  later.delay = 2h;
+  CHECK(producer.reschedule(id, later) == Outcome::done);
+  // The first attempt gets no answer, and the next one a refusal.
+  const auto refused = [&](const auto& lose, const char* name, const char* value, const std::function<void()>& call) {
+    producer.send("connects");
+    lose();
+    const std::size_t dropped = proxy.counts().dropped;
+    proxy.refuse(true);
+    auto failure = std::async(std::launch::async, [&] { return connection_error_of(call); });
+    CHECK(eventually([&] { return proxy.counts().dropped > dropped; }, kPatience));
+    client.cmd({"CONFIG", "SET", name, value});
+    proxy.refuse(false);
+    const auto result = failure.get();
+    client.cmd({"CONFIG", "SET", name, std::string(name) == "maxmemory" ? "0" : ""});
+    REQUIRE(result);
+    CHECK(!result->not_sent);
+    CHECK(result->took < 60s);
+    return *result;
+  };
+  const auto lose_command = [&] { proxy.drop_commands(1); };
+  const auto lose_reply = [&] { proxy.drop_replies(1); };
+  const Failed full = refused(lose_command, "maxmemory", "1", [&] { producer.send("x"); });
+  CHECK(full.ids.size() == 1);
+  CHECK(has(full.text, "OOM"));
+  const Failed denied = refused(lose_reply, "requirepass", "secret", [&] { producer.send("x"); });
+  REQUIRE(denied.ids.size() == 1);
+  CHECK(has(denied.text, "NOAUTH"));
+  CHECK(queue.state(denied.ids.front()) == State::ready);
+  const Failed all = refused(lose_reply, "requirepass", "secret", [&] { producer.send_batch(numbers(3)); });
+  CHECK(all.ids.size() == 3);
+  CHECK(
+      has(refused(lose_reply, "requirepass", "secret", [&] { static_cast<void>(producer.reschedule(id, later)); }).text,
+          "NOAUTH"));
 }
 
 // ---- send_async -----------------------------------------------------------------------------------------------------
