@@ -23,9 +23,15 @@ TEST_CASE("limit: sets, changes, shows and removes limits, as a table and as JSO
 TEST_CASE("limit: impossible values are refused with exit code 2, and a missing queue with 3") {
   const std::string queue = fresh_queue();
   delayqueue::Producer(test::server().url(), queue).send("x");
-  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
-           {"--rate", "100"}, {"--rate", "0/s"}, {"--rate", "1/2d"}, {"--rate", "x/s"}, {"--burst", "0"},
-           {"--burst", "5"}, {"--running", "0"}, {"--none", "--running", "5"}, {"--rate", "2000000/s"}}) {
+  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{{"--rate", "100"},
+                                                                                       {"--rate", "0/s"},
+                                                                                       {"--rate", "1/2d"},
+                                                                                       {"--rate", "x/s"},
+                                                                                       {"--burst", "0"},
+                                                                                       {"--burst", "5"},
+                                                                                       {"--running", "0"},
+                                                                                       {"--none", "--running", "5"},
+                                                                                       {"--rate", "2000000/s"}}) {
     std::vector<std::string> words = {"limit", queue};
     words.insert(words.end(), options.begin(), options.end());
     CAPTURE(options.back());
