@@ -59,11 +59,16 @@ SendOutcome outcome_of(char answer) {
   return answer == '1' ? SendOutcome::created : answer == 'C' ? SendOutcome::cancelled : SendOutcome::existed;
 }
 
-// Of messages whose script call has failed.
+// Of messages whose script call was answered with an error. A server that cannot serve now, such as a replica, or one
+// that loads its data, has refused the first write of the script, so nothing is written.
 SendOutcome outcome_of(const Failure& failure) {
-  if (failure.kind == Failure::Kind::slot_unavailable) return SendOutcome::not_written;  // no node has run it
-  if (failure.kind == Failure::Kind::not_durable) return SendOutcome::not_durable;
+  if (failure.is_connection()) return SendOutcome::not_written;
   return failure.is_reply() ? SendOutcome::refused : SendOutcome::in_doubt;
+}
+
+// Of messages whose script call was executed, but not confirmed.
+SendOutcome outcome_of_unconfirmed(const Failure& missing) {
+  return missing.kind == Failure::Kind::not_durable ? SendOutcome::not_durable : SendOutcome::in_doubt;
 }
 
 }  // namespace
@@ -508,12 +513,13 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
       answers = call.outcomes();
       needs_registration_ = needs_registration_ || call.is_first->get();
     });
-    if (!failure && missing) failure = {missing->kind, "sent to " + connection.where() + ", but " + missing->text};
+    const bool is_unconfirmed = !failure && missing;
+    if (is_unconfirmed) failure = {missing->kind, "sent to " + connection.where() + ", but " + missing->text};
     if (failure) {
-      const SendOutcome outcome = outcome_of(*failure);
+      const SendOutcome outcome = is_unconfirmed ? outcome_of_unconfirmed(*missing) : outcome_of(*failure);
       call.for_each([&](PendingMessage& message) { message.outcome = outcome; });
-      const bool is_lost = outcome == SendOutcome::in_doubt || outcome == SendOutcome::not_durable;
-      if (is_lost) broken = failure;  // the server may not be the master any more
+      // The server may not be the master any more. Where a slot moves, other slots can be used.
+      if (!failure->is_reply() && failure->kind != Failure::Kind::slot_unavailable) broken = failure;
     } else {
       auto answer = answers.begin();
       call.for_each([&](PendingMessage& message) { message.outcome = outcome_of(*answer++); });

@@ -343,6 +343,32 @@ TEST_CASE("repeat: what Redis refuses fails at once; that it still loads its dat
   CHECK(queue.inspector.counts().ready == 2);
 }
 
+TEST_CASE("repeat: what a server refuses because it cannot serve now is not in doubt") {
+  PrivateServer own;
+  Queue queue(own.url(), for_time(60s));
+  Producer impatient(queue.client, queue.name, for_time(300ms));
+  Redis client(own.socket());
+  queue.send("before", named(kId));
+  impatient.send("connects");
+  client.cmd({"CONFIG", "SET", "replica-serve-stale-data", "no"});
+  client.cmd({"REPLICAOF", "127.0.0.1", "1"});  // MASTERDOWN
+  const auto failure = connection_error_of([&] { impatient.send("x"); });
+  REQUIRE(failure);
+  CHECK(has(failure->text, "MASTERDOWN"));
+  CHECK(failure->not_sent);
+  CHECK(failure->ids.size() == 1);
+  client.cmd({"REPLICAOF", "NO", "ONE"});
+  CHECK(eventually([&] { return !connection_error_of([&] { queue.send("works"); }); }, kPatience));
+  client.cmd({"REPLICAOF", "127.0.0.1", "1"});
+  std::thread back([&] {
+    std::this_thread::sleep_for(300ms);
+    client.cmd({"REPLICAOF", "NO", "ONE"});
+  });
+  CHECK(queue.producer.send("again", named(kId)).result == SendResult::existed);
+  back.join();
+  CHECK(queue.inspector.counts().ready == 3);
+}
+
 TEST_CASE("repeat: what is refused after a lost answer stays in doubt") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
