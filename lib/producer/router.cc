@@ -445,14 +445,14 @@ bool Router::wait(const std::set<unsigned>& stay, bool any_moves, Clock::time_po
   std::vector<std::string> servers;
   for (const unsigned named : stay) {
     servers.push_back(server_of(known(named)));
-    if (const auto away = outages.away(servers.back())) until = std::min(until, away->since + send_timeout_);
+    if (const auto away = outages.away(servers.back())) until = std::min(until, away->end(send_timeout_));
   }
   if (any_moves) {
     auto last = Clock::time_point::min();
     for (unsigned number = 0; number < count(); ++number) {
       servers.push_back(server_of(number));
       const auto away = outages.away(servers.back());
-      last = std::max(last, away ? away->since + send_timeout_ : Clock::time_point::max());
+      last = std::max(last, away ? away->end(send_timeout_) : Clock::time_point::max());
     }
     if (stay.empty()) until = std::min(until, last);
   }

@@ -14,6 +14,9 @@ constexpr milliseconds kShortestProbePause{10};
 constexpr milliseconds kLongestProbePause{1'000};
 constexpr int kPartOfOutage = 8;
 
+// How long the first probe may take until calls give up without its result.
+constexpr milliseconds kForFirstProbe{250};
+
 // After a probe has succeeded: a failure later than this begins another outage.
 constexpr milliseconds kHealthy{1'000};
 
@@ -42,11 +45,12 @@ bool Outages::failed(const std::string& server, int slot, const std::string& why
   const auto now = Clock::now();
   Outage* outage = find(server);
   if (outage == nullptr) {
-    outage = &outages_.emplace_back(Outage{server, slot, since});
+    outage = &outages_.emplace_back(Outage{server, slot, since, now});
     outage->next = now;
     any_ = true;
   } else if (outage->probed) {
-    if (now - *outage->probed > kHealthy) outage->since = since, outage->attempts = 0;
+    if (since <= *outage->probed) return true;  // on a connection from before
+    if (now - *outage->probed > kHealthy) outage->since = since, outage->noticed = now, outage->attempts = 0;
     outage->probed.reset();
     schedule(*outage, now);
   }
@@ -76,9 +80,10 @@ std::optional<Outages::Away> Outages::away(const std::string& server) const {
   const std::lock_guard lock(mutex_);
   const Outage* const outage = find_away(server);
   if (outage == nullptr) return std::nullopt;
-  return Away{outage->since, outage->why + " (away for " + length_text(Clock::now() - outage->since) + ", " +
-                                 std::to_string(outage->attempts) +
-                                 (outage->attempts == 1 ? " attempt)" : " attempts)")};
+  const auto first_probe = outage->told ? outage->since : outage->noticed + kForFirstProbe;
+  return Away{outage->since, first_probe,
+              outage->why + " (away for " + length_text(Clock::now() - outage->since) + ", " +
+                  std::to_string(outage->attempts) + (outage->attempts == 1 ? " attempt)" : " attempts)")};
 }
 
 bool Outages::wait(const std::vector<std::string>& servers, Clock::time_point until) const {

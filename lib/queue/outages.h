@@ -9,6 +9,7 @@
 
 #include <delayqueue/client.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -34,7 +35,12 @@ class Outages {
 
   struct Away {
     Clock::time_point since;
-    std::string text;  // the last error, and how long the server has been away
+    Clock::time_point first_probe;  // until then no call gives up
+    std::string text;               // the last error, and how long the server has been away
+
+    // When calls give up that bridge an outage of this length. One connection that died silently makes no call give up
+    // that uses another: the outage is old when it is noticed, but nothing has been tried yet.
+    Clock::time_point end(milliseconds length) const { return std::max(since + length, first_probe); }
   };
 
   // Called in the thread of the Outages: when the first probe of a server has failed, with the last error, and when
@@ -47,8 +53,9 @@ class Outages {
   Outages& operator=(const Outages&) = delete;
 
   // A request to the server, or an attempt to connect, has failed because it is away. `slot`: one that it has; `since`:
-  // when it was last heard of, or the attempt began. The first call starts the thread. If the system refuses it, an
-  // outage could not be ended again, so none begins: it returns false, and the calls try for themselves.
+  // when it was last heard of, or the attempt began; what began before a probe that has succeeded since says nothing.
+  // The first call starts the thread. If the system refuses it, an outage could not be ended again, so none begins: it
+  // returns false, and the calls try for themselves.
   bool failed(const std::string& server, int slot, const std::string& why, Clock::time_point since);
 
   // A request to the server has succeeded.
@@ -75,6 +82,7 @@ class Outages {
     std::string server;
     int slot;
     Clock::time_point since;
+    Clock::time_point noticed;
     std::string why{};
     int attempts = 0;
     std::optional<Clock::time_point> probed{};  // when a probe has succeeded: calls may use the server

@@ -292,6 +292,33 @@ TEST_CASE("repeat: with a frozen server the first call ends after send_timeout, 
   CHECK(eventually([&] { return queue.inspector.counts().ready == 2; }, kPatience));  // the first one was stored
 }
 
+TEST_CASE("repeat: a connection that has died silently fails its own call, and no later one while Redis is there") {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  const std::string name = "orders";
+  // A busy machine may be late: then the server counts as away, rightly.
+  const auto later_succeeds = [&] {
+    const Client client(proxy.url());
+    Producer producer(client, name, for_time(500ms));
+    Producer other(client, name, for_time(5s));
+    producer.send("connects");
+    proxy.black_hole(true);
+    const auto failure = connection_error_of([&] { producer.send("x"); });
+    CHECK(failure);
+    std::thread back([&] {
+      std::this_thread::sleep_for(20ms);
+      proxy.black_hole(false);
+    });
+    const auto later = connection_error_of([&] { producer.send("x"); });
+    back.join();
+    CHECK(!connection_error_of([&] { other.send("x"); }));
+    return !later;
+  };
+  bool succeeded = false;
+  for (int i = 0; i < 20 && !succeeded; ++i) succeeded = later_succeeds();
+  CHECK(succeeded);
+}
+
 TEST_CASE("repeat: a call that begins during an outage waits until send_timeout after the begin of the outage") {
   PrivateServer own;
   Queue queue(own.url(), for_time(3s));

@@ -64,6 +64,30 @@ TEST_CASE("outages: a server is away from its first failure until a probe has su
   CHECK(servers.probes(0) == probes);
 }
 
+TEST_CASE("outages: a failure that is older than a successful probe begins none again") {
+  Servers servers;
+  servers.set(0, ServerIs::there);
+  const auto begun = Steady::now();
+  servers.outages.failed("a", 0, "no answer", begun - 2s);
+  CHECK(servers.outages.wait({"a"}, Steady::now() + 60s));
+  servers.set(0, ServerIs::away);
+  servers.outages.failed("a", 0, "no answer on another connection", begun - 1s);
+  CHECK_FALSE(servers.is_away("a"));
+  servers.outages.failed("a", 0, "no answer", Steady::now());
+  CHECK(servers.is_away("a"));
+}
+
+TEST_CASE("outages: calls do not give up before the first probe") {
+  Servers servers;
+  const auto since = Steady::now() - 12s;
+  servers.outages.failed("a", 0, "no answer", since);
+  const auto away = servers.outages.away("a");
+  REQUIRE(away);
+  if (!has(away->text, "still away")) CHECK(away->end(2s) > since + 12s);
+  CHECK(away->end(60s) == since + 60s);
+  CHECK(eventually([&] { return servers.outages.away("a")->end(2s) == since + 2s; }, kPatience));
+}
+
 TEST_CASE("outages: the listeners are told of an outage when its first probe has failed, and of its end") {
   std::mutex mutex;
   std::vector<std::string> told;
