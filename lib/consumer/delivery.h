@@ -22,7 +22,8 @@
 
 namespace delayqueue {
 
-namespace DELAYQUEUE_ABI::internal {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // The lease of one delivery, as far as the consumer can trust it. Written by the consumer's thread, read by handlers.
 class Lease {
@@ -45,10 +46,12 @@ class Lease {
   std::atomic<Clock::rep> ends_;
 };
 
-}  // namespace DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 using internal::Lease;
 
-namespace DELAYQUEUE_ABI::internal {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // Makes and fills a Message, whose members are private.
 struct MessageContents {
@@ -67,10 +70,12 @@ struct MessageContents {
   static void set_headers(Message& message, Headers headers) { message.headers_ = std::move(headers); }
 };
 
-}  // namespace DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 using internal::MessageContents;
 
-namespace DELAYQUEUE_ABI::internal {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // Its stage is in delivery_table.h.
 struct InFlightMessage {
@@ -227,12 +232,14 @@ struct InFlightMessage {
   std::atomic<Lease::Clock::rep> began_{0};
 };
 
-}  // namespace DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 using internal::InFlightMessage;
 
 using InFlightPtr = std::shared_ptr<InFlightMessage>;
 
-namespace DELAYQUEUE_ABI::internal {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // The verdicts of deliveries, on their way from any thread to the consumer's thread.
 //
@@ -302,7 +309,8 @@ class VerdictInbox {
   std::size_t size_ = 0;
 };
 
-}  // namespace DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 using internal::VerdictInbox;
 
 // The delivery that a handler of a Delivery handles in this thread.

@@ -21,7 +21,8 @@
 
 namespace delayqueue {
 
-namespace DELAYQUEUE_ABI::internal {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // In the WorkerPool the deliveries of each queue wait in a queue of their own. Used by the consumer's thread only.
 // handle() and what it calls run in the workers.
@@ -135,7 +136,8 @@ class Handlers {
   std::unique_ptr<Workers> workers_;  // last: its threads use the members above
 };
 
-}  // namespace DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 using internal::Handlers;
 
 }  // namespace delayqueue

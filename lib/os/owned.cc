@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace delayqueue::DELAYQUEUE_ABI::internal {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 long this_process() { return ::getpid(); }
 
@@ -30,4 +32,6 @@ void keep(std::shared_ptr<void> impl) {
   all->push_back(std::move(impl));
 }
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -25,7 +25,8 @@ enum class RegisterQueue { yes, if_exists, no };
 // Whether the connections are those of the Client, or the Endpoint's own.
 enum class SharePool { no, yes };
 
-namespace DELAYQUEUE_ABI::internal {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // Any number of threads may use one Endpoint.
 class Endpoint {
@@ -150,7 +151,8 @@ class Endpoint {
   store::Layout layout_;
 };
 
-}  // namespace DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 using internal::Endpoint;
 
 }  // namespace delayqueue

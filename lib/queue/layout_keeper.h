@@ -17,9 +17,11 @@
 
 namespace delayqueue {
 
-namespace DELAYQUEUE_ABI::internal {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 class Endpoint;
-}  // namespace DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 using internal::Endpoint;
 
 // Whether a client that reads the layout also updates the copies that are behind. Readers that may change nothing do

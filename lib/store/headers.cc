@@ -82,7 +82,8 @@ const std::string* Headers::find(std::string_view name) const {
   return same == pairs_.end() ? nullptr : &same->second;
 }
 
-namespace DELAYQUEUE_ABI::internal {
+inline namespace DELAYQUEUE_ABI {
+namespace internal {
 
 // A later version may have stored names that set() refuses.
 struct StoredHeaders {
@@ -91,7 +92,8 @@ struct StoredHeaders {
   }
 };
 
-}  // namespace DELAYQUEUE_ABI::internal
+}  // namespace internal
+}  // namespace DELAYQUEUE_ABI
 using internal::StoredHeaders;
 
 namespace store {

@@ -4,5 +4,6 @@
 --! use ack leave
 --
 -- What ack does; and the messages free their places: see take_paced.
+-- Returns what ack returns.
 
 return ack(leave)

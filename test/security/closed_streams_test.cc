@@ -152,6 +152,7 @@ std::map<std::string, std::vector<std::string>> arguments_of_commands(const std:
           {"show", {"show", queue, id, "--payload", "raw"}},
           {"find", {"find", id}},
           {"actions", {"actions", queue}},
+          {"limit", {"limit", queue}},
           {"reasons", {"reasons", queue}},
           {"stuck", {"stuck", queue}},
           {"workers", {"workers"}},

@@ -120,10 +120,10 @@ TEST_CASE("scripts: a name of a manifest is the place of its key or argument") {
   const auto body_of = [](const Script& script) { return std::string(script.body); };
   const std::string nack = body_of(scripts::nack), restore = body_of(scripts::restore), send = body_of(scripts::send);
   CHECK(nack.find("\n-- KEYS[2] count\n") != std::string::npos);
-  CHECK(nack.find("\n-- KEYS[8...] for each: body\n") != std::string::npos);
+  CHECK(nack.find("\n-- KEYS[11...] for each: body\n") != std::string::npos);
   CHECK(nack.find("\n-- ARGV[2...] for each: receipt, delay, reason\n") != std::string::npos);
-  CHECK(nack.find("\nlocal unack, count, attempts, reason, dead, garbage, stats = KEYS[1], KEYS[2], KEYS[3], ") !=
-        std::string::npos);
+  CHECK(nack.find("\nlocal unack, count, attempts, reason, dead, garbage, stats, running, limits, wake = KEYS[1], "
+                  "KEYS[2], KEYS[3], ") != std::string::npos);
   CHECK(nack.find("local receipt, delay, failure = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]\n") !=
         std::string::npos);
   CHECK(restore.find("local messages = (#ARGV / 8)\n") != std::string::npos);
@@ -141,17 +141,22 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. send and
     // restore also delete staged payloads by it, and those of a RENAME that was refused, before it returns that error.
     // pause reads the reason by it, whose key another program may have written. counts reads by it whether the probe is
-    // still in ready. ready2unack and pending2unack call by it what they write after the leases: if Redis refuses that,
-    // they take the leases back, since their ends would spend retries, and return the error.
+    // still in ready, and what is read beside the limits, as `stats` shows it. What another program may have written as
+    // a limit counts as absent; and a place in running that is not freed counts until the lease has ended. ready2unack,
+    // take_paced and pending2unack call by it what they write after the leases: if Redis refuses that, they take the
+    // leases back, since their ends would spend retries, and return the error.
     const std::string hints =
-        "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, (?:0, 0|rank)";
+        "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats|limits|running)[,)]|redis\\.pcall\\('ZRANGE', pending, (?:0, "
+        "0|rank)";
     const std::string staged =
         "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', payload, ";
     const std::string reason = "redis\\.pcall\\('GETRANGE', paused";
-    const std::string probe = "redis\\.pcall\\('HMGET', (?:count|attempts), probe";
+    const std::string probe =
+        "redis\\.pcall\\('HMGET', (?:count|attempts), probe|redis\\.pcall\\('(?:HGET', settings|HLEN', count)";
     const std::string leased =
         "redis\\.pcall\\('HSET', attempts, unpack\\(again\\)|redis\\.pcall\\('ZREMRANGEBYRANK', pending, 0, #ids - 1";
-    const bool leases = script->name == "ready2unack" || script->name == "pending2unack";
+    const bool leases =
+        script->name == "ready2unack" || script->name == "take_paced" || script->name == "pending2unack";
     const std::string allowed = script->name == "send" || script->name == "restore" ? hints + '|' + staged
                                 : script->name == "pause"                           ? hints + '|' + reason
                                 : script->name == "counts"                          ? hints + '|' + probe
