@@ -1,7 +1,9 @@
 #include "queue/connection_pool.h"
 
 #include "embedded/folder_servers.h"
+#include "redis/failure.h"
 #include "redis/pipeline.h"
+#include "redis/time_limit.h"
 
 #include <algorithm>
 #include <atomic>
@@ -53,6 +55,16 @@ std::unique_ptr<Topology> make_topology(const Url& url, const ClientOptions& opt
   return redis::single_server(url, options);
 }
 
+// How long all idle connections together may take to answer a probe.
+constexpr milliseconds kForIdle{500};
+
+void check_answers(Connection& connection) {
+  redis::Pipeline pipeline(connection);
+  pipeline.command("PING");
+  pipeline.run();
+  pipeline.reply(0);
+}
+
 }  // namespace
 
 ConnectionPool::ConnectionPool(const Url& url, const ClientOptions& options, milliseconds idle_limit)
@@ -82,13 +94,20 @@ ConnectionPool::Lent ConnectionPool::connect(int slot) {
   return {std::move(entry), this};
 }
 
-// Calls do not use this connection: when they connect, Sentinels or nodes of a Cluster tell again who the master is.
+// First over connections that no call uses: if only new ones fail, because the server accepts no more, or Sentinels are
+// away, the server is there. Those without an answer are closed, so that calls do not try them. Calls do not use a new
+// connection of a probe: when they connect, Sentinels or nodes of a Cluster tell again who the master is.
 void ConnectionPool::probe(int slot) {
-  const std::unique_ptr<redis::Connection> connection = topology_->connect(slot);
-  redis::Pipeline pipeline(*connection);
-  pipeline.command("PING");
-  pipeline.run();
-  pipeline.reply(0);
+  {
+    const redis::TimeLimit::Scope limit(redis::Clock::now() + kForIdle);
+    for (Lent idle = take(slot); !idle.is_none(); idle = take(slot)) {
+      const auto failure = redis::attempt([&] { check_answers(*idle); });
+      if (!failure) return;
+      idle.close();
+      if (!failure->is_connection()) redis::raise(*failure);
+    }
+  }
+  check_answers(*topology_->connect(slot));
 }
 
 // Without memory for the list the connection is closed.

@@ -319,6 +319,35 @@ TEST_CASE("repeat: a connection that has died silently fails its own call, and n
   CHECK(succeeded);
 }
 
+TEST_CASE("repeat: where Redis accepts no more connections, calls share those that the Client has") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  const Client shared(own.url());
+  Producer first(shared, queue.name, for_time(10s));
+  first.send("connects");
+  CHECK(queue.inspector.counts().ready == 1);
+  const std::string info = client.cmd({"INFO", "clients"}).text;
+  const std::string field = "connected_clients:";
+  const int connected = std::stoi(info.substr(info.find(field) + field.size()));
+  client.cmd({"CONFIG", "SET", "maxclients", std::to_string(connected)});
+  std::vector<std::thread> threads;
+  std::atomic<int> failed{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      Producer producer(shared, queue.name, for_time(10s));
+      for (int n = 0; n < 100; ++n) {
+        if (connection_error_of([&] { producer.send("x"); })) ++failed;
+        std::this_thread::sleep_for(1ms);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(failed == 0);
+  client.cmd({"CONFIG", "SET", "maxclients", "10000"});
+  CHECK(queue.inspector.counts().ready == 401U - static_cast<unsigned>(failed));
+}
+
 TEST_CASE("repeat: a call that begins during an outage waits until send_timeout after the begin of the outage") {
   PrivateServer own;
   Queue queue(own.url(), for_time(3s));
