@@ -49,7 +49,7 @@ Answer<StoredLimits> call(Pipeline& pipeline, const Keys& keys, const char* mode
 // The fields that clients write, and whether each is a whole number above 0; the others are hints, or may be 0.
 constexpr const char* kFields[] = {"rate", "period", "burst", "running", "parts"};
 
-std::vector<std::string> as_invalid(Reply reply) {
+std::vector<std::string> as_invalid_limits(Reply reply) {
   std::vector<std::string> invalid;
   for (std::size_t i = 0; i < std::min(reply.size(), std::size(kFields)); ++i) {
     if (!reply[i].is_nil() && !limit_of(reply[i].text())) invalid.emplace_back(kFields[i]);
@@ -92,7 +92,7 @@ Answer<StoredLimits> copy_limits(Pipeline& pipeline, const Keys& keys, const Lim
 Answer<std::vector<std::string>> invalid_limits(Pipeline& pipeline, const Keys& keys) {
   pipeline.command("HMGET").key(keys.limits);
   for (const char* field : kFields) pipeline.arg(field);
-  return {pipeline, as_invalid};
+  return {pipeline, as_invalid_limits};
 }
 
 Answer<ScannedLeases> scan_leases(Pipeline& pipeline, const Keys& keys, const std::string& cursor) {
