@@ -263,7 +263,7 @@ std::string Router::repeat_by_id(const std::string& id, bool repeats_in_doubt, C
     const bool may_repeat = next_step(outcome, *failure, false) == NextStep::repeat && (repeats_in_doubt || !in_doubt);
     if (!repeats || !may_repeat) redis::raise(was_in_doubt ? redis::in_doubt(*failure) : *failure);
     was_in_doubt = was_in_doubt || in_doubt;
-    if (!pause.sleep(end) || !wait({named_by(id)}, false, end)) {
+    if (!pause.sleep(end) || !wait(named_by(id), end)) {
       explain(*failure, named_by(id), attempts, began);
       redis::raise(*failure);
     }
@@ -406,17 +406,11 @@ void Router::repeat(std::vector<SendRequest>& requests, Clock::time_point began)
   for (RepeatPause pause;; pause.again(), ++attempts) {
     std::vector<Repeat> repeats = repeats_of(requests);
     if (repeats.empty()) return;
-    std::set<unsigned> stay;
-    bool any_moves = false;
-    for (const Repeat& repeat : repeats) {
-      for (const Repeat::Place& place : repeat.places) {
-        any_moves = any_moves || !place.keeps_id;
-        if (place.keeps_id) stay.insert(named_by(repeat.whole->messages[place.in_whole].id));
+    if (!pause.sleep(end) || !wait(repeats, end)) {
+      for (const Repeat& repeat : repeats_of(requests)) {
+        const std::set<unsigned> stay = stay_of(repeat);
+        explain(*repeat.whole->failure, stay.empty() ? 0 : *stay.begin(), attempts, began);
       }
-    }
-    if (!pause.sleep(end) || !wait(stay, any_moves, end)) {
-      const unsigned any = stay.empty() ? 0 : *stay.begin();
-      for (const Repeat& repeat : repeats) explain(*repeat.whole->failure, any, attempts, began);
       return;
     }
     const redis::TimeLimit::Scope limit(end);
@@ -437,26 +431,63 @@ void Router::repeat(std::vector<SendRequest>& requests, Clock::time_point began)
   }
 }
 
-// Waits until a partition can be used: one of `stay`, or with any_moves any one. Returns false when it is too late for
-// a repeat: at `until`, or if the server has been away for send_timeout.
-bool Router::wait(const std::set<unsigned>& stay, bool any_moves, Clock::time_point until) {
-  Outages& outages = home_->connection.endpoint().outages();
-  if (!outages.any()) return true;
-  std::vector<std::string> servers;
+// The partitions that messages of the repeat stay in.
+std::set<unsigned> Router::stay_of(const Repeat& repeat) const {
+  std::set<unsigned> stay;
+  for (const Repeat::Place& place : repeat.places) {
+    if (place.keeps_id) stay.insert(named_by(repeat.whole->messages[place.in_whole].id));
+  }
+  return stay;
+}
+
+// When it is too late to send again what stays in these partitions, or if there are none, what goes to any: at `end`,
+// or when the server has been away for send_timeout. Adds the servers.
+Router::Clock::time_point Router::end_of(const std::set<unsigned>& stay, bool any_moves, Clock::time_point end,
+                                         std::vector<std::string>& servers) {
+  const Outages& outages = home_->connection.endpoint().outages();
   for (const unsigned named : stay) {
     servers.push_back(server_of(known(named)));
-    if (const auto away = outages.away(servers.back())) until = std::min(until, away->end(send_timeout_));
+    if (const auto away = outages.away(servers.back())) end = std::min(end, away->end(send_timeout_));
   }
-  if (any_moves) {
-    auto last = Clock::time_point::min();
-    for (unsigned number = 0; number < count(); ++number) {
-      servers.push_back(server_of(number));
-      const auto away = outages.away(servers.back());
-      last = std::max(last, away ? away->end(send_timeout_) : Clock::time_point::max());
-    }
-    if (stay.empty()) until = std::min(until, last);
+  if (!any_moves) return end;
+  auto last = Clock::time_point::min();
+  for (unsigned number = 0; number < count(); ++number) {
+    servers.push_back(server_of(number));
+    const auto away = outages.away(servers.back());
+    last = std::max(last, away ? away->end(send_timeout_) : Clock::time_point::max());
   }
+  return stay.empty() ? std::min(end, last) : end;
+}
+
+// Waits until a partition of the call can be used. Returns false when it is too late for a repeat.
+bool Router::wait(unsigned named, Clock::time_point until) {
+  const Outages& outages = home_->connection.endpoint().outages();
+  if (!outages.any()) return true;
+  std::vector<std::string> servers;
+  until = end_of({named}, false, until, servers);
   return outages.wait(servers, until) && Clock::now() < until;
+}
+
+// The same for several calls, each of which is judged by its own servers. Removes those that it is too late for.
+bool Router::wait(std::vector<Repeat>& repeats, Clock::time_point until) {
+  const Outages& outages = home_->connection.endpoint().outages();
+  if (!outages.any()) return true;
+  const auto now = Clock::now();
+  auto last = now;
+  std::set<std::string> all;
+  std::vector<Repeat> in_time;
+  for (Repeat& repeat : repeats) {
+    const bool any_moves = std::any_of(repeat.places.begin(), repeat.places.end(),
+                                       [](const Repeat::Place& place) { return !place.keeps_id; });
+    std::vector<std::string> servers;
+    const auto end = end_of(stay_of(repeat), any_moves, until, servers);
+    if (end <= now) continue;
+    last = std::max(last, end);
+    all.insert(servers.begin(), servers.end());
+    in_time.push_back(std::move(repeat));
+  }
+  repeats = std::move(in_time);
+  return !repeats.empty() && outages.wait({all.begin(), all.end()}, last) && Clock::now() < last;
 }
 
 // Adds how long the server has been away, or how often the call was repeated.

@@ -141,7 +141,11 @@ class Router {
   void attempt(std::vector<SendRequest>& requests);
   void repeat(std::vector<SendRequest>& requests, Clock::time_point began);
   std::vector<Repeat> repeats_of(std::vector<SendRequest>& requests) const;
-  bool wait(const std::set<unsigned>& stay, bool any_moves, Clock::time_point until);
+  std::set<unsigned> stay_of(const Repeat& repeat) const;
+  Clock::time_point end_of(const std::set<unsigned>& stay, bool any_moves, Clock::time_point end,
+                           std::vector<std::string>& servers);
+  bool wait(unsigned named, Clock::time_point until);
+  bool wait(std::vector<Repeat>& repeats, Clock::time_point until);
   void explain(redis::Failure& failure, unsigned named, int attempts, Clock::time_point began);
   template <class Call>
   std::string repeat_by_id(const std::string& id, bool repeats_in_doubt, Call call);

@@ -343,6 +343,48 @@ TEST_CASE("cluster partitions: a master is frozen: of the messages of send_async
   CHECK(queue.ready() == kPartitions + futures.size());
 }
 
+TEST_CASE("cluster partitions: a server that is away for long fails no send_async to one that is back soon") {
+  ClusterQueue queue;
+  Node& victim = other_than_homes(queue);
+  Node& other = queue.owner(0);
+  Node& replica = incomplete().replica_of(victim);
+  ProducerOptions options = kQuiet;
+  options.send_timeout = 3s;
+  Producer producer(quick_to_give_up(), queue.name, options);
+  std::map<const Node*, std::string> ids;
+  while (ids.size() < 3) {
+    const std::string id = producer.send("x").id;
+    ids[&queue.owner(queue.named_by(id))] = id;
+  }
+  replica.kill();
+  victim.freeze();
+  CHECK_THROWS_AS(producer.send("x", test::named(ids.at(&victim))), ConnectionError);
+  // A busy machine may be too late.
+  const auto succeeds = [&] {
+    std::promise<void> all_wait;
+    producer.send_async("x", test::named(ids.at(&other)), [&](const AsyncSent&) { all_wait.get_future().wait(); });
+    auto to_victim = producer.send_async("x", test::named(ids.at(&victim)));
+    auto to_other = producer.send_async("x", test::named(ids.at(&other)));
+    other.freeze();
+    all_wait.set_value();  // both are in one batch
+    std::this_thread::sleep_for(1200ms);
+    other.thaw();
+    CHECK_THROWS_AS(to_victim.get(), ConnectionError);
+    try {
+      to_other.get();
+    } catch (const ConnectionError&) {
+      return false;
+    }
+    return true;
+  };
+  bool succeeded = false;
+  for (int i = 0; i < 5 && !succeeded; ++i) succeeded = succeeds();
+  CHECK(succeeded);
+  victim.thaw();
+  replica.restart();
+  incomplete().wait_ok();
+}
+
 TEST_CASE("cluster partitions: after a failover the new master gets messages, without a restart") {
   ClusterQueue queue;
   Node& victim = other_than_homes(queue);
