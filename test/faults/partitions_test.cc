@@ -102,6 +102,15 @@ class Load {
     });
   }
 
+  // Of a message that was sent to one of these partitions.
+  std::string any_id(const ClusterQueue& queue, const std::set<unsigned>& partitions) const {
+    const std::lock_guard lock(mutex_);
+    for (const Result& one : results_) {
+      if (!one.failed && partitions.count(queue.named_by(one.id)) > 0) return one.id;
+    }
+    return "";
+  }
+
   std::size_t succeeded(Clock::time_point begun, Clock::time_point ended) const {
     const std::lock_guard lock(mutex_);
     return static_cast<std::size_t>(std::count_if(results_.begin(), results_.end(), [&](const Result& one) {
@@ -294,7 +303,9 @@ TEST_CASE(
   const auto frozen = Clock::now();
   std::this_thread::sleep_for(200ms);
   load.add_thread();  // the others may all have had a send in flight
-  std::this_thread::sleep_for(2 * kAnswerTimeout + 1s);
+  // What was in flight may have been a read: nothing is in doubt after it.
+  CHECK_THROWS_AS(load.producer.send("x", test::named(load.any_id(queue, gone))), ConnectionError);
+  std::this_thread::sleep_until(frozen + 2 * kAnswerTimeout + 1s);
   const auto thawed = Clock::now();
   victim.thaw();
   CHECK(load.succeeded(frozen + 200ms, frozen + 900ms) > 20);  // before the sends in flight have failed
@@ -305,12 +316,12 @@ TEST_CASE(
   std::size_t failed = 0;
   for (const Load::Result& one : load.stop()) {
     if (!one.failed || one.begun >= thawed) continue;
+    if (gone.count(queue.named_by(one.id)) == 0) continue;  // another master was late on a busy machine
     ++failed;
     CHECK(one.ended - one.begun < kAnswerTimeout + 3s);  // a busy machine is late; a second timeout would take longer
     // A partition comes back after a probe, and never by trying a user's send: so no later one has failed.
     CHECK(one.begun < frozen + kAnswerTimeout);
   }
-  CHECK(failed >= 1);
   CHECK(failed <= 5);  // one for each thread
 }
 
