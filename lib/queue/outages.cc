@@ -55,6 +55,7 @@ bool Outages::failed(const std::string& server, int slot, const std::string& why
     schedule(*outage, now);
   }
   outage->since = std::min(outage->since, since);
+  outage->slot = slot;
   outage->why = why;
   ++outage->attempts;
   changed_.notify_all();

@@ -77,6 +77,14 @@ TEST_CASE("outages: a failure that is older than a successful probe begins none 
   CHECK(servers.is_away("a"));
 }
 
+TEST_CASE("outages: a server is probed with the slot that a call has found there last") {
+  Servers servers;
+  servers.outages.failed("a", 0, "no answer", Steady::now());
+  CHECK(eventually([&] { return servers.probes(0) >= 1; }, kPatience));
+  servers.outages.failed("a", 1, "no answer", Steady::now());  // slot 0 has moved elsewhere
+  CHECK(eventually([&] { return servers.probes(1) >= 1; }, kPatience));
+}
+
 TEST_CASE("outages: calls do not give up before the first probe") {
   Servers servers;
   const auto since = Steady::now() - 12s;
