@@ -28,7 +28,11 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kSlice{10};        // between two checks of the Interrupt
-constexpr std::chrono::minutes kKept{1};  // addresses that no caller has waited for
+constexpr std::chrono::minutes kKept{1};  // addresses that no caller has waited for, for one caller
+// Addresses of a name that took longer than kSlow, for all callers: a probe may have waited for them, and the call after
+// it has no time for another look-up.
+constexpr std::chrono::seconds kKeptForAll{2};
+constexpr milliseconds kSlow{50};
 
 // Without ports.
 struct Result {
@@ -86,8 +90,11 @@ void check_interrupt(const Address& server) {
 
 struct LookUp {
   int waiting = 0;  // callers
+  const Clock::time_point begun_at = Clock::now();
   bool ended = false;
   Clock::time_point ended_at{};
+  std::chrono::seconds kept_for_all{0};
+  bool had_callers = false;  // when it ended
   Result result{};
 };
 
@@ -129,9 +136,9 @@ std::shared_ptr<LookUp> LookUps::join_or_start(const std::string& host) {
   const auto found = by_name_.find(host);
   if (found != by_name_.end()) {
     std::shared_ptr<LookUp> look_up = found->second;
-    if (!look_up->ended) return look_up;
+    if (!look_up->ended || Clock::now() - look_up->ended_at < look_up->kept_for_all) return look_up;
     by_name_.erase(found);
-    if (Clock::now() - look_up->ended_at < kKept) return look_up;
+    if (!look_up->had_callers && Clock::now() - look_up->ended_at < kKept) return look_up;
   }
   auto look_up = std::make_shared<LookUp>();
   by_name_[host] = look_up;
@@ -155,7 +162,10 @@ void LookUps::run(const std::string& host, LookUp& look_up) noexcept {
   look_up.result = std::move(result);
   look_up.ended_at = Clock::now();
   look_up.ended = true;
-  if (look_up.waiting > 0 || look_up.result.error != 0) by_name_.erase(host);
+  look_up.had_callers = look_up.waiting > 0;
+  if (look_up.ended_at - look_up.begun_at >= kSlow) look_up.kept_for_all = kKeptForAll;
+  const bool is_for_later = !look_up.had_callers || look_up.kept_for_all.count() > 0;
+  if (!is_for_later || look_up.result.error != 0) by_name_.erase(host);
   ended_.notify_all();
 }
 

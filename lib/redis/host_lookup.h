@@ -24,8 +24,8 @@ struct HostAddress {
 // Another thread calls getaddrinfo(). The look-up may outlive the call; it belongs to the process, and accesses nothing
 // of the caller. There is at most one look-up of a name at a time: a caller joins the one that is under way. So a name
 // server that does not answer keeps one thread for each name. If all callers have left, the addresses are kept for the
-// next one for a minute: a name server that answers later than the connect timeout delays the first connection, but
-// does not prevent it.
+// next one for a minute, and those of a slow look-up for all callers for 2 s: a name server that answers later than the
+// connect timeout delays the first connections, but does not prevent them.
 std::vector<HostAddress> look_up_host(const Address& server, Deadline deadline);
 
 }  // namespace delayqueue::redis

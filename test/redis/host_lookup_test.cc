@@ -110,6 +110,21 @@ TEST_CASE("look-up: addresses that come after the connect timeout are for the ne
   CHECK(consumer.stop(20s));
 }
 
+TEST_CASE("look-up: a call repeats until the addresses are there, though a probe waits for them first") {
+  const test::Port port;
+  PrivateServer server = test::server_with({"--port", std::to_string(port.number()), "--bind", "127.0.0.1"});
+  const std::string name = test::late_name(900);
+  const Client client("redis://" + name + ":" + std::to_string(port.number()), quick());
+  ProducerOptions options;
+  options.send_timeout = test::kPatience;
+  options.logger = no_log();
+  Producer first(client, "q", options), second(client, "q", options);
+  std::thread other([&] { CHECK(second.send("x").created()); });
+  CHECK(first.send("x").created());
+  other.join();
+  CHECK(test::look_ups_begun(name) <= 3);  // on a busy machine more than one
+}
+
 TEST_CASE("look-up: one name with several ports leads to each of them") {
   const test::Port first, second;
   PrivateServer one = test::server_with({"--port", std::to_string(first.number()), "--bind", "127.0.0.1"});
