@@ -41,7 +41,7 @@ void measure_rate(Bench& bench, const std::string& name, std::size_t queues, std
   bench.server.flush();
   const std::vector<Subscription> all = subscriptions(queues);
   const std::size_t each = std::max<std::size_t>(1, bench.scale.variant / filled);
-  for (std::size_t i = 0; i < filled; ++i) fill(bench, all[i].queue, each);
+  for (std::size_t i = 0; i < filled; ++i) fill(bench, all[i].queue.str(), each);
   const auto start = Clock::now();
   Consumer consumer(bench.server.url(), all, with_workers(8));
   consumer.start();
@@ -68,7 +68,7 @@ void measure_shares(Bench& bench) {
       return ack();
     };
     all.push_back({kQueue + std::to_string(i), Handler(count), options});
-    fill(bench, all.back().queue, counted * weights[i] / 6);
+    fill(bench, all.back().queue.str(), counted * weights[i] / 6);
   }
   Consumer consumer(bench.server.url(), all, with_workers(8));
   consumer.start();
@@ -95,7 +95,7 @@ void measure_quiet(Bench& bench, const std::string& name, const Handler& handler
   LatenessLog log(messages);
   const Handler record = [&](const Message& message) { return log.record(message); };
   std::vector<Subscription> quiet{{kQueue, record}}, others{{flooded, handler}};
-  if (served == Served::together) std::swap(quiet.emplace_back(), others.front());
+  if (served == Served::together) quiet.push_back(others.front());
   Consumer consumer(bench.server.url(), quiet, with_workers(8));
   std::optional<Consumer> other;
   if (served == Served::apart) other.emplace(bench.server.url(), others, with_workers(8));
@@ -103,9 +103,15 @@ void measure_quiet(Bench& bench, const std::string& name, const Handler& handler
   std::this_thread::sleep_until(due.first - kBefore);
   consumer.start();
   if (other) other->start();
-  await([&] { return test::stats_of(consumer, kQueue).acked >= messages; });
+  const auto acked = [](const Consumer& of, const std::string& queue) {
+    for (const ConsumerQueueMetrics& one : of.metrics().queues) {
+      if (one.queue == queue) return one.stats.acked;
+    }
+    return std::uint64_t{0};
+  };
+  await([&] { return acked(consumer, kQueue) >= messages; });
   const std::string p50 = name + ".lateness_ms.p50", p99 = name + ".lateness_ms.p99";
-  if (flooding > 0 && test::stats_of(other ? *other : consumer, flooded).acked >= flooding) {
+  if (flooding > 0 && acked(other ? *other : consumer, flooded) >= flooding) {
     return bench.progress.left_out(p50 + ' ' + p99, "the flood was handled before the other messages");
   }
   bench.figures.add(p50, percentile(log.late_ms(), 0.5));
