@@ -129,7 +129,11 @@ TEST_CASE("deliver: large and small payloads of one batch arrive unchanged") {
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
   REQUIRE(ledger.settles(sent.size()));
-  CHECK((ledger.payloads() == sent));
+  // A large payload that is slow to arrive is fetched alone, and then comes later.
+  std::vector<std::string> arrived = ledger.payloads();
+  std::sort(arrived.begin(), arrived.end());
+  std::sort(sent.begin(), sent.end());
+  CHECK((arrived == sent));
 }
 
 TEST_CASE("deliver: no message is delivered before its due time on Redis' clock") {
