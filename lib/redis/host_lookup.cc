@@ -29,8 +29,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSlice{10};        // between two checks of the Interrupt
 constexpr std::chrono::minutes kKept{1};  // addresses that no caller has waited for, for one caller
-// Addresses of a name that took longer than kSlow, for all callers: a probe may have waited for them, and the call after
-// it has no time for another look-up.
+// Addresses of a name that took longer than kSlow, for all callers: a probe may have waited for them, and the call
+// after it has no time for another look-up.
 constexpr std::chrono::seconds kKeptForAll{2};
 constexpr milliseconds kSlow{50};
 
