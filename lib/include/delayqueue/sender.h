@@ -75,7 +75,10 @@ struct Sent {
 class AsyncSent {
  public:
   AsyncSent(Sent sent) : sent_(std::move(sent)) {}  // NOLINT(google-explicit-constructor)
-  AsyncSent(std::exception_ptr error, std::string id) : error_(std::move(error)) { sent_.id = std::move(id); }
+  AsyncSent(std::exception_ptr error, std::string id) {
+    error_ = std::move(error);
+    sent_.id = std::move(id);
+  }
 
   explicit operator bool() const { return error_ == nullptr; }
   const Sent& get() const {  // throws the exception
