@@ -287,6 +287,8 @@ std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::t
 
 // ---- The public class ----------------------------------------------------------------------------------------------
 
+// Each queue has a copy of the handler.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Consumer::Consumer(const Client& client, const QueueNames& queues, Handler handler, ConsumerOptions options)
     : Consumer(client, subscriptions_of(queues, handler), std::move(options)) {}
 

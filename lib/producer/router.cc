@@ -775,13 +775,12 @@ bool Router::server_failed(unsigned number, const Failure& failure) {
 // Logs an outage of a server that has partitions of this queue.
 void Router::on_outage(const std::string& server, const std::string& why) {
   if (server.empty()) return;  // the calls throw
-  const std::string name = "the partitions at " + server;
+  const std::string what = "new messages go to the partitions at " + server;
   const FailureReporter::Source source = &*away_.insert(server).first;
-  if (why.empty()) return reporter_.recovered(source, "new messages go to " + name + " again", {server, ""});
+  if (why.empty()) return reporter_.recovered(source, what + " again", {server, ""});
+  const std::string text = "no " + what + " until a request succeeds there: " + why;
   for (unsigned number = 0; number < count(); ++number) {
-    if (server_of(number) != server) continue;
-    return reporter_.failed(source, "no new messages go to " + name + " until a request succeeds there: " + why, true,
-                            {server, ""});
+    if (server_of(number) == server) return reporter_.failed(source, text, true, {server, ""});
   }
 }
 
