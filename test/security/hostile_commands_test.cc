@@ -7,7 +7,6 @@
 #include "dqctl_here.h"
 #include "hostile_queue.h"
 #include "output/text.h"
-#include "support/regex.h"
 #include "support/sanitized.h"
 
 using test::HostileField;
@@ -93,7 +92,18 @@ Words command_names() {
 }
 
 // A number above all doubles is valid JSON, but this parser does not read it.
-bool accepts(const std::string& text) { return json::accept(test::replaced(text, "1e999|[0-9]{300,}", "1")); }
+bool accepts(std::string text) {
+  const std::string huge = "1e999";
+  for (std::size_t at = text.find(huge); at != std::string::npos; at = text.find(huge))
+    text.replace(at, huge.size(), "1");
+  std::string shorter;
+  int digits = 0;
+  for (const char c : text) {
+    digits = c >= '0' && c <= '9' ? digits + 1 : 0;
+    if (digits <= 300) shorter += c;
+  }
+  return json::accept(shorter);
+}
 
 bool is_json(const std::string& text) { return text.empty() || accepts(text); }
 
