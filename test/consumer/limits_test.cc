@@ -55,6 +55,21 @@ class Times {
   std::vector<std::chrono::steady_clock::time_point> times_;
 };
 
+// Consumers that have started, and note when their handlers begin.
+std::vector<ConsumerPtr> noting_consumers(Queue& queue, int count, Times& times, const ConsumerOptions& options) {
+  std::vector<ConsumerPtr> consumers;
+  for (int i = 0; i < count; ++i) {
+    consumers.push_back(queue.consumer(
+        [&](const Message&) {
+          times.note();
+          return ack();
+        },
+        options));
+  }
+  for (const auto& consumer : consumers) consumer->start();
+  return consumers;
+}
+
 TEST_CASE("limits R1: a consumer finds limits that are set while it runs, and goes back when they are removed") {
   Queue queue;
   Ledger ledger;
@@ -139,16 +154,7 @@ TEST_CASE("limits R2: several consumers together never exceed the rate in any wi
   replace(queue, rate_limit({100, 1s, 20}));
   queue.producer.send_batch(std::vector<std::string>(260, "x"));
   Times times;
-  std::vector<ConsumerPtr> consumers;
-  for (int i = 0; i < 4; ++i) {
-    consumers.push_back(queue.consumer(
-        [&](const Message&) {
-          times.note();
-          return ack();
-        },
-        quick(4)));
-  }
-  for (const auto& consumer : consumers) consumer->start();
+  const auto consumers = noting_consumers(queue, 4, times, quick(4));
   CHECK(eventually([&] { return times.size() >= 200; }, kPatience));
   for (const auto& consumer : consumers) CHECK(consumer->stop());
   // By the times of the leases no window can exceed it (store/limits_test). A handler may begin later than its lease:
@@ -165,18 +171,9 @@ TEST_CASE("limits R5, R11: consumers that are held back wait without asking, and
   replace(queue, rate_limit({1, 1h, 1}));
   queue.producer.send_batch(std::vector<std::string>(50, "x"));
   Times times;
-  std::vector<ConsumerPtr> consumers;
   ConsumerOptions options = quick(4);
   options.tuning.poll_interval = 500ms;
-  for (int i = 0; i < 3; ++i) {
-    consumers.push_back(queue.consumer(
-        [&](const Message&) {
-          times.note();
-          return ack();
-        },
-        options));
-  }
-  for (const auto& consumer : consumers) consumer->start();
+  const auto consumers = noting_consumers(queue, 3, times, options);
   REQUIRE(eventually([&] { return times.size() == 1; }, kPatience));
   std::this_thread::sleep_for(500ms);
   const std::size_t before = calls("evalsha");

@@ -601,7 +601,7 @@ TEST_CASE("cluster: start() throws if the nodes refuse the user of a consumer of
   const Handler handler = [](const Message&) { return ack(); };
   ClientOptions client_options;
   ConsumerOptions options = quick();
-  client_options.user = "nobody";
+  client_options.user = "unknown";
   client_options.password = "wrong";
   Consumer consumer({six().url(), client_options}, {{fresh_queue(), handler}, {fresh_queue(), handler}}, options);
   CHECK_THROWS_AS(consumer.start(), AccessDenied);
