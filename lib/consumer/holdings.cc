@@ -169,7 +169,7 @@ std::vector<InFlightPtr> LeaseKeeper::lose_overrunning(milliseconds most) {
 
 // ---- Settler --------------------------------------------------------------------------------------------------------
 
-std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bool renews) {
+std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bool renews, bool paced) {
   std::vector<InFlightPtr> acks, expired, foreign, nacks, snoozes;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
   const auto end =
@@ -199,21 +199,12 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bo
   }
   const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
-  if (!acks.empty()) add_removals(round_trip, moves, "acked", acks);
-  if (!expired.empty()) add_removals(round_trip, moves, "expired", expired);
-  if (!foreign.empty()) add_removals(round_trip, moves, "foreign", foreign);
+  if (!acks.empty()) add_removals(round_trip, moves, {"acked", paced}, acks);
+  if (!expired.empty()) add_removals(round_trip, moves, {"expired", paced}, expired);
+  if (!foreign.empty()) add_removals(round_trip, moves, {"foreign", paced}, foreign);
   if (!nacks.empty()) add_nacks(round_trip, moves, std::move(nacks));
   if (!snoozes.empty()) add_snoozes(round_trip, moves, std::move(snoozes));
   return taken;
-}
-
-// `counted_as`: the field of the statistics that counts them.
-void Settler::add_removals(RoundTrip& round_trip, const store::Moves& moves, const char* counted_as,
-                           std::vector<InFlightPtr> members) {
-  const auto has_no_place = [](const InFlightPtr& one) { return !one->has_place; };
-  const auto placed = std::stable_partition(members.begin(), members.end(), has_no_place);
-  add_removals(round_trip, moves, {counted_as, false}, {members.begin(), placed});
-  add_removals(round_trip, moves, {counted_as, true}, {placed, members.end()});
 }
 
 void Settler::add_removals(RoundTrip& round_trip, const store::Moves& moves, store::Removal removal,

@@ -116,8 +116,9 @@ class Settler {
 
   // Adds requests for the oldest deliveries that wait, at most kMostBatches * kBatch, and returns the number of these
   // deliveries. A delivery that is being settled cannot be renewed. So if the round trip also `renews`, deliveries that
-  // Redis refused to settle are held back; otherwise their leases would end while Redis refuses.
-  std::size_t settle(RoundTrip& round_trip, const store::Moves& moves, bool renews);
+  // Redis refused to settle are held back; otherwise their leases would end while Redis refuses. `paced`: the queue has
+  // limits.
+  std::size_t settle(RoundTrip& round_trip, const store::Moves& moves, bool renews, bool paced);
   bool holds_back() const { return holds_back_; }
 
   // Impossible waits that a handler or the backoff returned, and the waits used instead, since the last call. Each kind
@@ -132,8 +133,6 @@ class Settler {
     std::vector<milliseconds> delays{};  // of nacks
   };
 
-  void add_removals(RoundTrip& round_trip, const store::Moves& moves, const char* counted_as,
-                    std::vector<InFlightPtr> members);
   void add_removals(RoundTrip& round_trip, const store::Moves& moves, store::Removal removal,
                     const std::vector<InFlightPtr>& members);
   void add_nacks(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members);

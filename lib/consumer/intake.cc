@@ -501,7 +501,7 @@ void Taker::take(RoundTrip& round_trip, const store::Moves& moves, const plannin
         [this, requested, sent_at, poll_interval, paced = paced_](const auto& taken) {
           end_take(requested);
           const store::Taken result = taken.get();
-          if (!read_limits(result, paced, poll_interval)) return;
+          if (!read_limits(result, paced, sent_at, poll_interval)) return;
           const std::size_t more = std::max(kGrowth * result.popped, minus(expected_, result.popped));
           const bool may_have_more = result.popped == requested.total || result.held_back;
           read_taken(requested, sent_at, result, may_have_more ? std::max<std::size_t>(more, 1) : 0);
@@ -512,15 +512,23 @@ void Taker::take(RoundTrip& round_trip, const store::Moves& moves, const plannin
 }
 
 // Whether the answer is one of a take. If not, this was ready2unack, and a take with take_paced follows.
-bool Taker::read_limits(const store::Taken& taken, bool paced, milliseconds poll_interval) {
+bool Taker::read_limits(const store::Taken& taken, bool paced, Clock::time_point sent_at, milliseconds poll_interval) {
+  if (taken.has_limits && !paced_) places_are_new_ = true;
   paced_ = taken.has_limits;
   if (taken.has_limits && !paced) {
     expect_more(std::max<std::size_t>(expected_, 1));
     return false;
   }
   const std::chrono::microseconds poll(poll_interval);
-  if (taken.held_back) held_until_ = Clock::now() + std::min(taken.next.value_or(poll), poll);
+  watches_ = taken.held_back && taken.next;
+  // A marker that has come since then may be of what was freed after the take.
+  if (taken.held_back && again_at_ < sent_at) held_until_ = Clock::now() + std::min(taken.next.value_or(poll), poll);
   return true;
+}
+
+void Taker::leave_watch(RoundTrip& round_trip, const store::Moves& moves) {
+  watches_ = false;
+  static_cast<void>(moves.take_paced(round_trip.pipeline(), {}, lease_, consumer_));
 }
 
 void Taker::begin_take(const store::TakeLimits& limits) {
@@ -574,7 +582,6 @@ void Taker::read_taken(const store::TakeLimits& limits, Clock::time_point sent_a
         InFlightMessage::Taken{id, queue_name_, attempt, retries_left_of(taken, id), taken.lease_us, queue_, lane_},
         sent_at + lease_);
     delivery->may_have_headers = taken.has_headers;
-    delivery->has_place = taken.has_places;
     if (id == taken.timed_id) delivery->due = sent_at - taken.late;
     const bool foreign = !store::is_id(id);
     if (foreign) delivery->content = InFlightMessage::Content::foreign;

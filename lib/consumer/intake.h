@@ -527,7 +527,15 @@ class Taker {
   // When to take again although these limits have held a take back; the past: they have not.
   Clock::time_point held_until() const { return held_until_; }
   // A marker has arrived, or messages were settled: perhaps the limits allow to take more.
-  void take_again() { held_until_ = {}; }
+  void take_again() {
+    held_until_ = {};
+    again_at_ = Clock::now();
+  }
+  // Whether the queue has been found to have limits since the last call.
+  bool finds_limits() { return std::exchange(places_are_new_, false); }
+  // Whether others rely on this consumer to take the next token; and ends that, so that another is woken for it.
+  bool watches() const { return watches_; }
+  void leave_watch(RoundTrip& round_trip, const store::Moves& moves);
 
   // There may be so many more to take later.
   void expect_more(std::size_t messages) {
@@ -569,7 +577,7 @@ class Taker {
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
   void begin_take(const store::TakeLimits& limits);
   void end_take(const store::TakeLimits& limits);
-  bool read_limits(const store::Taken& taken, bool paced, milliseconds poll_interval);
+  bool read_limits(const store::Taken& taken, bool paced, Clock::time_point sent_at, milliseconds poll_interval);
   void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
                   std::size_t more);
   void count_share(const store::Taken& taken);
@@ -595,7 +603,10 @@ class Taker {
   std::size_t coming_retries_ = 0;  // most of them from retry
   bool full_ = false;               // the last take returned all that it asked for
   bool paced_ = false;              // it takes with take_paced
+  bool places_are_new_ = false;
+  bool watches_ = false;
   Clock::time_point held_until_{};
+  Clock::time_point again_at_{};  // of the last take_again()
 };
 
 }  // namespace delayqueue

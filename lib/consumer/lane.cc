@@ -149,7 +149,7 @@ std::size_t Lane::add_settling(RoundTrip& round_trip) {
     return 0;
   }
   const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
-  const std::size_t settled_count = settler_.settle(round_trip, partition_.moves, renews);
+  const std::size_t settled_count = settler_.settle(round_trip, partition_.moves, renews, taker_.is_paced());
   for (const std::string& line : settler_.warnings()) partition_.log(Severity::warning, line);
   // After a failure there is a pause between two round trips, so each renews all.
   if (renews) lease_keeper_.renew(round_trip, partition_.moves, works() ? kMostRenewed : lease_keeper_.size());
@@ -168,6 +168,9 @@ void Lane::add_upkeep(RoundTrip& round_trip, bool stopping) {
   }
   if (!stopping && copies_.reading_is_due()) read_copies(round_trip);
   copies_.add_updates(round_trip);
+  if (taker_.finds_limits()) maintenance_.places_are_due();
+  if (stopping && taker_.watches()) taker_.leave_watch(round_trip, partition_.moves);
+  if (taker_.is_paced()) wakeups_.forward_marker(round_trip);  // of moves above
   maintenance_.add(round_trip, partition_.moves, stopping, taker_.is_paced());
   reporter().sink().publish(round_trip.pipeline(), partition_.keys().channel);
   if (!stopping && registry_entry_.is_due(round_trip)) registry_entry_.add(round_trip, activity());
@@ -393,10 +396,10 @@ void Lane::on_settled(const Settler::Outcome& outcome) {
                                     : delivery->settling == Settling::in_doubt ? Settlement::in_doubt
                                                                                : Settlement::settled;
       lease_keeper_.remove(delivery);
-      if (delivery->has_place) taker_.take_again();  // it has freed one
       handlers_.call_back(*delivery, settlement);
     }
   }
+  if (taker_.is_paced()) taker_.take_again();  // they have freed places
   reporter().settled(outcome);
   if (!outcome.nacked.empty()) {
     timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, timers_.poll_interval()));
@@ -436,7 +439,7 @@ void Lane::add_removal(RoundTrip& round_trip) {
 }
 
 bool Lane::is_drained() const {
-  const bool wakes = has_joined() && wakeups_.wakes(true);
+  const bool wakes = has_joined() && (wakeups_.wakes(true) || taker_.watches());
   return !wakes && lease_keeper_.empty() && settler_.empty() && !maintenance_.has_to_persist();
 }
 

@@ -247,6 +247,7 @@ class Planner {
     // While retry waits, its share also limits the number of first deliveries, however much room there is.
     const std::size_t most_new = minus((kRetryShare - 1) * (take.retry_share + 1), own.since_retry);
     if (retry_waits(i)) take.total = std::min(take.total, most_new + take.retry_share);
+    take.since_retry = own.since_retry;
     take.poison_max = !own.scanning && may_take_poison(i) ? 1 : 0;
     if (own.scanning && take.retry_max > 0) {
       take.total = std::min(take.total, kBatch / 4);

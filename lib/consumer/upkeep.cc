@@ -25,7 +25,6 @@ void Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool sto
   const Clock::time_point now = Clock::now();
   if (stopping || now < due()) return;
   if (!garbage_.empty()) moves.gc(round_trip.pipeline(), std::exchange(garbage_, {}));
-  if (!places_.empty()) moves.correct_places(round_trip.pipeline(), std::exchange(places_, {}));
   if (now >= garbage_due_) {
     garbage_due_ = now + rules_.interval;
     sample_garbage(round_trip, moves);
@@ -34,7 +33,10 @@ void Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool sto
   if (now >= trim_due_) {
     trim_due_ = now + rules_.seldom;
     trim(round_trip, moves, rules_.dead_retention, 0);
-    if (paced) sample_places(round_trip, moves);
+  }
+  if (now >= places_due_) {
+    places_due_ = paced ? now + rules_.seldom : Clock::time_point::max();
+    correct_places(round_trip, moves);
   }
   if (now >= metadata_due_) {
     metadata_due_ = now + rules_.seldom;
@@ -71,11 +73,29 @@ void Maintenance::trim(RoundTrip& round_trip, const store::Moves& moves, std::op
   });
 }
 
-void Maintenance::sample_places(RoundTrip& round_trip, const store::Moves& moves) {
-  round_trip.expect(moves.sample_running(round_trip.pipeline()), [this](const auto& ids) {
+void Maintenance::correct_places(RoundTrip& round_trip, const store::Moves& moves) {
+  if (places_.empty()) {
+    round_trip.expect(moves.places_from(round_trip.pipeline(), place_), [this](const auto& ids) {
+      try {
+        places_ = ids.get();
+        const bool last = places_.size() < store::kPlaces;
+        place_ = last ? 0 : place_ + store::kPlaces;
+        if (last) walks_places_ = false;
+        if (!places_.empty()) places_due_ = {};
+      } catch (const ReplyError&) {  // the next sample tries again; no message depends on it
+      }
+    });
+    return;
+  }
+  const auto sampled = std::exchange(places_, {});
+  const auto answer = moves.correct_places(round_trip.pipeline(), sampled);
+  // As clean_metadata(): the samples must keep pace with programs that settle without freeing places.
+  round_trip.expect(answer, [this, examined = sampled.size()](const auto& removed) {
     try {
-      places_ = ids.get();
-    } catch (const ReplyError&) {  // the next sample tries again; no message depends on it
+      const std::size_t gone = removed.get();
+      place_ = place_ > gone ? place_ - gone : 0;
+      if (walks_places_ || 2 * gone >= examined) places_due_ = {};
+    } catch (const ReplyError&) {
     }
   });
 }

@@ -48,8 +48,7 @@ class Maintenance {
       : rules_(rules), trimmed_(std::move(trimmed)) {}
 
   Clock::time_point due() const {
-    return garbage_.empty() && places_.empty() ? std::min({garbage_due_, trim_due_, metadata_due_})
-                                               : Clock::time_point();
+    return garbage_.empty() ? std::min({garbage_due_, trim_due_, metadata_due_, places_due_}) : Clock::time_point();
   }
 
   // Queues dead letters of unack2retry, so that add() removes the TTL of their bodies (nack and bury remove it
@@ -59,6 +58,13 @@ class Maintenance {
   }
   bool has_to_persist() const { return !to_persist_.empty(); }
 
+  // There may be entries of messages in flight that have left it without freeing their places.
+  void places_are_due() {
+    places_due_ = {};
+    place_ = 0;
+    walks_places_ = true;
+  }
+
   // Adds the requests that are due. While `stopping`, only those of queue_persist(). `paced`: the queue has limits.
   void add(RoundTrip& round_trip, const store::Moves& moves, bool stopping, bool paced);
 
@@ -67,17 +73,20 @@ class Maintenance {
   void sample_garbage(RoundTrip& round_trip, const store::Moves& moves);
   void trim(RoundTrip& round_trip, const store::Moves& moves, std::optional<milliseconds> older_than,
             std::int64_t leave);
-  void sample_places(RoundTrip& round_trip, const store::Moves& moves);
+  void correct_places(RoundTrip& round_trip, const store::Moves& moves);
   void clean_metadata(RoundTrip& round_trip, const store::Moves& moves);
   void sample_metadata(RoundTrip& round_trip, const store::Moves& moves, const std::string& key);
 
   const Rules rules_;
   const std::function<void(std::size_t)> trimmed_;
   Clock::time_point garbage_due_, trim_due_, metadata_due_;
-  std::vector<std::string> to_persist_;  // ids of dead letters whose bodies still have a TTL
-  std::vector<std::string> garbage_;     // to be deleted
-  std::vector<std::string> places_;      // ids in `running`, which leave it if they have no lease
-  std::vector<std::string> metadata_;    // ids of metadata, which goes if their messages are gone
+  Clock::time_point places_due_ = Clock::time_point::max();  // the maximum: the queue has no limits
+  std::vector<std::string> to_persist_;                      // ids of dead letters whose bodies still have a TTL
+  std::vector<std::string> garbage_;                         // to be deleted
+  std::vector<std::string> places_;                          // ids in `running`, which leave it if they have no lease
+  std::size_t place_ = 0;                                    // the rank of the next of these
+  bool walks_places_ = false;                                // without pauses, to the last
+  std::vector<std::string> metadata_;                        // ids of metadata, which goes if their messages are gone
 };
 
 // ---- RegistryEntry --------------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ Answer<Taken> Moves::ready2unack(Pipeline& pipeline, const TakeLimits& limits, m
 Answer<Taken> Moves::take_paced(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease,
                                 std::string_view caller) const {
   calls::take_paced call(pipeline, keys_);
-  call.args(arg::total(std::min(limits.total, kBatch)), arg::retry_share(limits.retry_share),
+  call.args(arg::total(std::min(limits.total, kBatch)), arg::since_retry(limits.since_retry),
             arg::retry_max(limits.retry_max), arg::lease(microseconds(lease).count()),
             arg::poison_max(limits.poison_max), arg::poison_skip(std::min(limits.poison_skip, kBatch)),
             arg::caller(caller));
@@ -198,7 +198,7 @@ void add_removal(Call call, const Keys& keys, const char* counted_as, const std:
 }  // namespace
 
 Answer<Outcomes> Moves::remove(Pipeline& pipeline, Removal removal, const std::vector<Receipt>& receipts) const {
-  if (removal.has_places) {
+  if (removal.paced) {
     add_removal(calls::ack_paced(pipeline, keys_), keys_, removal.counted_as, receipts);
   } else {
     add_removal(calls::ack(pipeline, keys_), keys_, removal.counted_as, receipts);
@@ -275,8 +275,8 @@ Answer<std::size_t> Moves::delete_orphaned_metadata(Pipeline& pipeline, const st
   return {pipeline, as_count};
 }
 
-Answer<std::vector<std::string>> Moves::sample_running(Pipeline& pipeline) const {
-  pipeline.command("ZRANGE").key(keys_.running).arg(-static_cast<std::int64_t>(kBatch / 2)).arg(-1);
+Answer<std::vector<std::string>> Moves::places_from(Pipeline& pipeline, std::size_t rank) const {
+  pipeline.command("ZRANGE").key(keys_.running).arg(rank).arg(rank + kPlaces - 1);
   return {pipeline, as_texts};
 }
 

@@ -70,10 +70,11 @@ struct DueLimits {
 // have crashed its process.
 struct TakeLimits {
   std::size_t total = 0;            // most messages to take
-  std::size_t retry_share = 0;      // how many of them are reserved for messages in retry
+  std::size_t retry_share = 0;      // how many of them are reserved for messages in retry; not for take_paced
   std::size_t retry_max = 0;        // most messages to take from retry
   std::size_t poison_max = kBatch;  // most possible poison messages to take
   std::size_t poison_skip = 0;      // most further ones to skip, to reach the messages behind them
+  std::size_t since_retry = 0;      // for take_paced: messages taken since retry had its share
 };
 
 struct Receipt {
@@ -84,7 +85,7 @@ struct Receipt {
 // Why messages that were taken are removed.
 struct Removal {
   const char* counted_as = "acked";  // the field of stats: acked, expired or foreign
-  bool has_places = false;           // Taken::has_places of their takes
+  bool paced = false;                // the queue has limits: they free their places
 };
 
 struct Nack {
@@ -191,9 +192,8 @@ class Moves {
   // Ids of metadata, at random. key: keys().attempts, reason or headers.
   Answer<std::vector<std::string>> sample_metadata(Pipeline& pipeline, const std::string& key) const;
   Answer<std::size_t> delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const;
-  // Ids with one of the places that a limit of the number in flight gives: those whose leases should end last. A take
-  // corrects the others.
-  Answer<std::vector<std::string>> sample_running(Pipeline& pipeline) const;
+  // Ids with one of the places that a limit of the number in flight gives, at most kPlaces, by the end of their leases.
+  Answer<std::vector<std::string>> places_from(Pipeline& pipeline, std::size_t rank) const;
   // Corrects the places of these messages. Returns how many had one without a lease.
   Answer<std::size_t> correct_places(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 

@@ -14,7 +14,7 @@ using redis::Reply;
 
 namespace {
 
-constexpr std::size_t kPacedFields = 19;  // in an answer of take_paced
+constexpr std::size_t kPacedFields = 18;  // in an answer of take_paced
 
 // Another program may have written any due time.
 constexpr microseconds kLongestLate = std::chrono::hours(30 * 24);
@@ -145,9 +145,8 @@ Taken as_taken(Reply reply) {
   if (!timed.empty()) taken.late = std::min(microseconds(time_of_score(timed)), kLongestLate);
   if (reply.size() == kPacedFields) {
     taken.has_limits = reply[15].integer() == 1;
-    taken.has_places = reply[16].integer() == 1;
-    taken.held_back = !reply[17].text().empty();
-    taken.next = as_wait(reply[18]);
+    taken.held_back = !reply[16].text().empty();
+    taken.next = as_wait(reply[17]);
   }
   return taken;
 }

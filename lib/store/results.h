@@ -41,7 +41,6 @@ struct Taken {
   std::string foreign_id;    // first 64 characters of the first of them
   bool has_headers = false;  // false: none of `messages` has any
   bool has_limits = false;   // the queue has some: ready2unack takes nothing then
-  bool has_places = false;   // each of `messages` has one of the places that a limit of their number in flight gives
   // Limits have kept the take from `total` messages. `next`: the caller watches, and takes again after this time;
   // unset: it does not, and a marker wakes a consumer when there is something to take.
   bool held_back = false;

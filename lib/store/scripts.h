@@ -11,6 +11,7 @@ namespace delayqueue::store {
 
 // Most ids in one call of a script that loops. With this limit each call takes less than 2 ms.
 inline constexpr std::size_t kBatch = 200;
+inline constexpr std::size_t kPlaces = 100;       // of correct_places
 inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which writes to five keys for each id
 
 namespace scripts {

@@ -208,6 +208,53 @@ TEST_CASE("limits R5: a consumer takes for free workers, and holds at most one m
   CHECK(consumer->stop());
 }
 
+TEST_CASE("limits R3: a limit that is set while more messages are in flight stops nothing when these have ended") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick(200);
+  options.lease = 2min;  // none ends during the test
+  options.processing_timeout = 2min;
+  std::vector<ConsumerPtr> consumers;
+  for (int i = 0; i < 2; ++i) {
+    consumers.push_back(queue.consumer(ledger.watch([&](const Message&) {
+      gate.pass();
+      return ack();
+    }),
+                                       options));
+  }
+  queue.producer.send_batch(std::vector<std::string>(1000, "x"));
+  for (const auto& consumer : consumers) consumer->start();
+  REQUIRE(eventually([&] { return ledger.running() == 400; }, kPatience));
+  replace(queue, running_limit(2));
+  gate.open();
+  CHECK(eventually([&] { return is_handled(queue); }, 20s));
+  CHECK(ledger.attempts("x").size() == 1000);
+  for (const auto& consumer : consumers) CHECK(consumer->stop());
+  CHECK(test::redis().cmd({"ZCARD", queue.base + ":running"}) == 0);
+}
+
+TEST_CASE("limits R8: a limit that holds nothing back delays no message that is due later") {
+  Queue queue;
+  replace(queue, rate_limit({1000, 1s, 1}));
+  ConsumerOptions options = quick(4);
+  options.tuning.poll_interval = 20s;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    return message.payload() == "again" && message.attempt() == 1 ? nack(50ms, "later") : ack();
+  }),
+                                       options);
+  consumer->start();
+  queue.send("now");
+  CHECK(eventually([&] { return is_handled(queue); }, 10s));
+  SendOptions later;
+  later.delay = 200ms;
+  queue.send("later", later);
+  queue.send("again");
+  CHECK(eventually([&] { return ledger.attempts("again").size() == 2 && is_handled(queue); }, 10s));
+  CHECK(consumer->stop());
+}
+
 // ---- Setting them ---------------------------------------------------------------------------------------------------
 
 TEST_CASE("limits R7: set_limits sets all limits, and refuses one who has not read the latest") {

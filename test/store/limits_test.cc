@@ -55,9 +55,9 @@ class LimitedQueue {
     }
     const auto reply = scene.cmd(words);
     REQUIRE(!reply.error());
-    REQUIRE(reply.array.size() == 19);
+    REQUIRE(reply.array.size() == 18);
     const std::string& ids = reply.array[3].text;
-    return {static_cast<int>((ids.size() + 1) / 37), reply.array[17].text, reply.array[18].integer};
+    return {static_cast<int>((ids.size() + 1) / 37), reply.array[16].text, reply.array[17].integer};
   }
   bool marked() { return scene.cmd({"ZPOPMIN", scene.keys().wake}).array.size() == 2; }
   std::string field(const std::string& name) { return scene.cmd({"HGET", scene.keys().limits, name}).text; }
@@ -81,7 +81,6 @@ TEST_CASE("limits R1: ready2unack takes nothing from a queue with limits and ans
   CHECK(moved.promoted.moved == 1);
   const Taken taken = queue.scene.run(&Moves::take_paced, {200, 25, 200}, 1min, "me");
   CHECK(taken.has_limits);
-  CHECK(taken.has_places);
   CHECK(taken.messages.size() == 1);
 }
 
@@ -91,7 +90,6 @@ TEST_CASE("limits R1: in a queue without limits take_paced is ready2unack and sa
   queue.fill(3);
   const Taken taken = queue.scene.run(&Moves::take_paced, {200, 25, 200}, 1min, "me");
   CHECK_FALSE(taken.has_limits);
-  CHECK_FALSE(taken.has_places);
   CHECK(taken.messages.size() == 3);
   CHECK(queue.scene.cmd({"EXISTS", queue.scene.keys().running, queue.scene.keys().limits}) == 0);
 }
@@ -216,6 +214,51 @@ TEST_CASE("limits R8: a take that leaves messages and tokens wakes another consu
   CHECK_FALSE(queue.marked());
   CHECK(queue.take(3).leased == 0);
   CHECK_FALSE(queue.marked());
+}
+
+TEST_CASE("limits R8: limits hold a take back only if they keep it from messages") {
+  LimitedQueue queue({"rate", "100", "period", "1000000", "burst", "3", "running", "3"});
+  CHECK(queue.take(10).held_by.empty());
+  queue.fill(2);
+  const auto all = queue.take(10);
+  CHECK(all.leased == 2);
+  CHECK(all.held_by.empty());
+  queue.fill(1);
+  CHECK(queue.take(10).held_by.empty());
+  CHECK(queue.take(10).held_by.empty());
+}
+
+TEST_CASE("limits R3: the hint of a message in a backoff uses no place, and that of one in flight keeps its own") {
+  LimitedQueue queue({"running", "5"});
+  Scene& scene = queue.scene;
+  queue.fill(2);
+  const Taken taken = scene.run(&Moves::take_paced, {2}, 1min, "me");
+  REQUIRE(taken.messages.size() == 2);
+  const std::string &backs_off = taken.messages[0].first, &in_flight = taken.messages[1].first;
+  CHECK(scene.run(&Moves::nack, {{{backs_off, taken.lease_us}, 1min, "why"}}) == "S");
+  scene.cmd({"LPUSH", scene.keys().ready, backs_off, in_flight});
+  CHECK(scene.run(&Moves::take_paced, {2}, 2min, "me").messages.empty());
+  CHECK(scene.cmd({"ZRANGE", scene.keys().running, "0", "-1"}).strings() == std::vector<std::string>{in_flight});
+  const std::string known = scene.cmd({"ZSCORE", scene.keys().running, in_flight}).text;
+  CHECK(score_to_us(known) == taken.lease_us);
+}
+
+TEST_CASE("limits: with one token at a time retry gets its share, and first deliveries theirs") {
+  LimitedQueue queue({"running", "1"});
+  Scene& scene = queue.scene;
+  queue.fill(20);
+  scene.put_many(At::retry, "r", 20);
+  std::size_t since = 0, from_retry = 0;
+  for (int i = 0; i < 16; ++i) {
+    TakeLimits limits{200, 0, 200};
+    limits.since_retry = since;
+    const Taken taken = scene.run(&Moves::take_paced, limits, 1min, "me");
+    REQUIRE(taken.messages.size() == 1);
+    since = taken.from_retry == 1 ? 0 : since + 1;
+    from_retry += taken.from_retry;
+    CHECK(scene.run(&Moves::remove, {"acked", true}, {{taken.messages[0].first, taken.lease_us}}) == "S");
+  }
+  CHECK(from_retry == 2);
 }
 
 TEST_CASE("limits R9: who frees a place wakes a consumer if a take was refused for want of one") {

@@ -1,6 +1,6 @@
 --! keys ready retry unack pending dead count attempts garbage stats
 -- The take of ready2unack and take_paced: see ready2unack.
-local retry_share, retry_max = tonumber(ARGV.retry_share), tonumber(ARGV.retry_max)
+local retry_max = tonumber(ARGV.retry_max)
 local poison_max, poison_skip = tonumber(ARGV.poison_max), tonumber(ARGV.poison_skip)
 
 local lease = now + ARGV.lease
@@ -42,10 +42,10 @@ local function answer()
   }
 end
 
--- Takes at most `total` ids, and returns the answer, or an error of Redis. If there are functions `use` and `undo`:
--- directly before ids are leased, `use` gets what ZADD is to add, and their number; if the leases are taken back,
--- `undo` gets the ids.
-local function take(total, use, undo)
+-- Takes at most `total` ids, of which `retry_share` are reserved for retry, and returns the answer, or an error of Redis.
+-- If there are functions `use` and `correct`: directly before ids are leased, `use` gets what ZADD is to add, and their
+-- number; if some have no new lease after all, `correct` gets all these ids.
+local function take(total, retry_share, use, correct)
   -- Choose ids of retry. The lists are read now and trimmed last: if a write in between fails, they still have the ids.
   local ready_length = redis.call('LLEN', ready)
   local reserved = math.min(retry_share, total)
@@ -163,6 +163,7 @@ local function take(total, use, undo)
   -- NX: a held message keeps its lease. If fewer were added than taken, the score shows which ones have the new lease.
   if use and found > 0 then use(leases, found) end
   local added = found > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0
+  if correct and added < found then correct(taken) end
   local function retries_of(i)  -- another program may have written the count
     return string.sub(string.match(counts[i], '^%d+$') or '0', 1, 19)
   end
@@ -197,7 +198,7 @@ local function take(total, use, undo)
     -- Redis has refused it. The leases are taken back: no consumer would have them, and their ends would spend retries.
     --! check refused_take_leaves_no_lease
     redis.call('ZREM', unack, unpack(redis.call('ZRANGEBYSCORE', unack, score, score)))
-    if undo then undo(taken) end
+    if correct then correct(taken) end
     return noted_again
   end
   if new > 0 then redis.call('LTRIM', ready, 0, -new - 1) end  --! check taken_message_leaves_ready
