@@ -9,6 +9,7 @@
 #include "queue/endpoint.h"
 #include "queue/layout_keeper.h"
 #include "run/worker_pool.h"
+#include "store/limits.h"
 #include "store/moves.h"
 #include "store/pause.h"
 #include "store/registry.h"
@@ -144,6 +145,7 @@ struct ServedQueue {
 
   QueueLayout layout{endpoint};
   QueuePause pause{};
+  store::Limits limits{};  // of several partitions: those of the latest generation that was read
 
   // Markers for other partitions than 0, to be written into `wakes`: the partition, and when its message is due.
   std::map<unsigned, std::string> markers{};

@@ -233,13 +233,18 @@ void PartitionCopies::learn(const store::Layout& copy) {
 void PartitionCopies::learn(store::PauseState copy) {
   if (copy.is_local()) copy.paused = false;
   if (partition_.number == 0) copy.generation = std::max<std::int64_t>(copy.generation, 0);
-  pause_generation_ = copy.generation;
+  pause_.generation = copy.generation;
   partition_.queue.pause.learn(copy);
+}
+
+void PartitionCopies::learn(const store::Limits& copy) {
+  limits_.generation = copy.generation;
+  if (copy.generation > latest_limits()) partition_.queue.limits = copy;
 }
 
 void PartitionCopies::leave() {
   may_read_next_ = true;
-  pause_generation_ = -1;  // perhaps another server, with other data
+  pause_.generation = limits_.generation = -1;  // perhaps another server, with other data
 }
 
 // A copy that cannot be read counts as absent: the moves report what is wrong.
@@ -253,7 +258,10 @@ void PartitionCopies::add_reading(RoundTrip& round_trip, bool layout, millisecon
       }
     });
   }
-  if (partition_.queue.lanes.size() > 1) return read_pause(round_trip);
+  if (partition_.queue.lanes.size() > 1) {
+    read_pause(round_trip);
+    return read_limits(round_trip);
+  }
   if (!next_keys_ || !may_read_next_) return;
   round_trip.expect(store::read_layout(round_trip.pipeline(), *next_keys_), [this](const auto& answer) {
     try {
@@ -271,7 +279,8 @@ void PartitionCopies::add_updates(RoundTrip& round_trip) {
     layout.remember(partition_.number, known);  // if it fails, the next time that the copy is read shows it
     store::copy_layout(round_trip.pipeline(), partition_.keys(), known);
   }
-  if (is_urgent()) copy_pause(round_trip);
+  if (copies_pause()) copy_pause(round_trip);
+  if (copies_limits()) copy_limits(round_trip);
 }
 
 void PartitionCopies::read_pause(RoundTrip& round_trip) {
@@ -284,15 +293,36 @@ void PartitionCopies::read_pause(RoundTrip& round_trip) {
   });
 }
 
+void PartitionCopies::read_limits(RoundTrip& round_trip) {
+  round_trip.expect(store::read_limits(round_trip.pipeline(), partition_.keys()), [this](const auto& answer) {
+    try {
+      learn(answer.get().limits);
+    } catch (const AccessDenied&) {
+      if (partition_.number > 0) throw;  // nothing is taken from there
+    }
+  });
+}
+
 void PartitionCopies::copy_pause(RoundTrip& round_trip) {
-  copies_pause_ = true;
+  pause_.under_way = true;
   round_trip.expect(
       store::copy_pause(round_trip.pipeline(), partition_.keys(), partition_.queue.pause.now()),
       [this](const auto& answer) {
-        copies_pause_ = false;
+        pause_.under_way = false;
         learn(answer.get());
       },
-      [this] { copies_pause_ = false; });
+      [this] { pause_.under_way = false; });
+}
+
+void PartitionCopies::copy_limits(RoundTrip& round_trip) {
+  limits_.under_way = true;
+  round_trip.expect(
+      store::copy_limits(round_trip.pipeline(), partition_.keys(), partition_.queue.limits, partition_.number),
+      [this](const auto& answer) {
+        limits_.under_way = false;
+        learn(answer.get().limits);
+      },
+      [this] { limits_.under_way = false; });
 }
 
 }  // namespace delayqueue

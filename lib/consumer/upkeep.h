@@ -150,12 +150,12 @@ milliseconds registry_interval(milliseconds poll_interval, std::size_t queues);
 
 // ---- PartitionCopies ------------------------------------------------------------------------------------------------
 
-// The copies of the layout and of the pause that a partition of a queue has: reads them, and updates those that are
-// behind.
+// The copies of the layout, of the pause and of the limits that a partition of a queue has: reads them, and updates
+// those that are behind.
 
-// A pause is set in partition 0, and consumers copy it. So that neither a new partition nor one whose server was away
-// opens a paused queue, no message is taken from a partition before its copy is that of the latest generation, or,
-// while partition 0 is away, at least once was.
+// Pause and limits are set in partition 0, and consumers copy them. So that neither a new partition nor one whose server
+// was away opens a paused queue, or exceeds the limits, no message is taken from a partition before its copies are those
+// of the latest generation, or, while partition 0 is away, at least once were.
 class PartitionCopies {
  public:
   explicit PartitionCopies(ServedPartition& partition);
@@ -170,27 +170,45 @@ class PartitionCopies {
 
   // Adds requests that update the copies.
   void add_updates(RoundTrip& round_trip);
-  // Whether the copy of the pause should be updated at once.
-  bool is_urgent() const { return is_behind() && !copies_pause_; }
+  // Whether the copies of the pause or of the limits should be updated at once.
+  bool is_urgent() const { return copies_pause() || copies_limits(); }
 
   // Whether messages may be taken from the partition. If it is paused, a take returns none.
-  bool may_take() const { return partition_.number == 0 || (pause_generation_ >= 0 && !is_behind()); }
+  bool may_take() const {
+    const bool read = pause_.generation >= 0 && limits_.generation >= 0;
+    return partition_.number == 0 ||
+           (read && !is_behind(pause_, latest_pause()) && !is_behind(limits_, latest_limits()));
+  }
 
   // The connection was lost, or replaced.
   void leave();
 
  private:
-  bool is_behind() const { return partition_.number > 0 && pause_generation_ < partition_.queue.pause.generation(); }
+  // A copy in this partition, as it was last seen.
+  struct Copy {
+    std::int64_t generation = -1;
+    bool under_way = false;  // a request to update it
+  };
+
+  std::int64_t latest_pause() const { return partition_.queue.pause.generation(); }
+  std::int64_t latest_limits() const { return partition_.queue.limits.generation; }
+  bool is_behind(const Copy& copy, std::int64_t latest) const {
+    return partition_.number > 0 && copy.generation < latest;
+  }
+  bool copies_pause() const { return is_behind(pause_, latest_pause()) && !pause_.under_way; }
+  bool copies_limits() const { return is_behind(limits_, latest_limits()) && !limits_.under_way; }
   void learn(store::PauseState copy);
+  void learn(const store::Limits& copy);
   void read_pause(RoundTrip& round_trip);
+  void read_limits(RoundTrip& round_trip);
   void copy_pause(RoundTrip& round_trip);
+  void copy_limits(RoundTrip& round_trip);
 
   ServedPartition& partition_;
   std::chrono::steady_clock::time_point due_;
   std::optional<store::Keys> next_keys_;  // of partition 0: those of partition 1, if they are on the same server
   bool may_read_next_ = true;
-  std::int64_t pause_generation_ = -1;  // of the copy here, as it was last seen
-  bool copies_pause_ = false;           // a request to update it is under way
+  Copy pause_, limits_;
 };
 
 }  // namespace delayqueue

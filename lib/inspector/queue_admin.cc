@@ -19,6 +19,8 @@
 #include <exception>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -156,32 +158,52 @@ class QueueAdmin::Impl {
 
   void set_pause(store::PauseState wanted, const std::string& who = {});
   void copy_pause(unsigned from, unsigned end);
-  QueueLimits set_limits(const store::Limits& wanted, unsigned partitions);
+  std::optional<QueueLimits> set_limits(const QueueLimits& limits);
   void divide_limits(unsigned partitions);
   void restore(unsigned partition, const std::vector<store::RestoreRecord>& all, const std::vector<std::size_t>& places,
                std::vector<Sent>& sent);
 
  private:
   std::int64_t copy_pause(const std::vector<unsigned>& partitions, const store::PauseState& pause);
+  store::StoredLimits set_limits(store::Limits wanted);
+  std::int64_t copy_limits(const std::vector<unsigned>& partitions, const store::Limits& limits);
+  void add_places(unsigned partition);
+  template <class Copy>
+  std::int64_t copy_to(const std::vector<unsigned>& partitions, std::int64_t generation, Copy copy);
   void write_pauser(redis::Connection& connection, const store::Pauser& pauser);
 
   Partitions partitions_;
 };
 
-// Copies a pause to these partitions. Returns the latest generation that one of them has then. Throws the first error
-// after the others are done.
-std::int64_t QueueAdmin::Impl::copy_pause(const std::vector<unsigned>& partitions, const store::PauseState& pause) {
-  std::int64_t latest = pause.generation;
+// Adds `copy(pipeline, keys, partition)` for each of these partitions. Returns the latest generation that one of them
+// answers, or this one. Throws the first error after the others are done.
+template <class Copy>
+std::int64_t QueueAdmin::Impl::copy_to(const std::vector<unsigned>& partitions, std::int64_t generation, Copy copy) {
   std::exception_ptr error;
   const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Partitions::Read {
-    const auto answer = store::copy_pause(pipeline, partitions_.of(partition).moves().keys(), pause);
-    return [&latest, answer](const std::string&) { latest = std::max(latest, answer.get().generation); };
+    const auto stored = copy(pipeline, partitions_.of(partition).moves().keys(), partition);
+    return [&generation, stored](const std::string&) { generation = std::max(generation, stored()); };
   };
   partitions_.exchange(partitions, add, [&](unsigned, const std::exception_ptr& why) {
     if (error == nullptr) error = why;
   });
   if (error != nullptr) std::rethrow_exception(error);
-  return latest;
+  return generation;
+}
+
+std::int64_t QueueAdmin::Impl::copy_pause(const std::vector<unsigned>& partitions, const store::PauseState& pause) {
+  return copy_to(partitions, pause.generation, [&](redis::Pipeline& pipeline, const store::Keys& keys, unsigned) {
+    const auto answer = store::copy_pause(pipeline, keys, pause);
+    return [answer] { return answer.get().generation; };
+  });
+}
+
+std::int64_t QueueAdmin::Impl::copy_limits(const std::vector<unsigned>& partitions, const store::Limits& limits) {
+  const auto copy = [&](redis::Pipeline& pipeline, const store::Keys& keys, unsigned partition) {
+    const auto answer = store::copy_limits(pipeline, keys, limits, partition);
+    return [answer] { return answer.get().limits.generation; };
+  };
+  return copy_to(partitions, limits.generation, copy);
 }
 
 // The pause holds without it, so it is no error if Redis refuses this.
@@ -234,53 +256,64 @@ void QueueAdmin::Impl::copy_pause(unsigned from, unsigned end) {
   copy_pause(partitions, pause);
 }
 
-// Sets the limits in partition 0, then in the others, so that there are never more in all than the limits allow.
-// Messages that are in flight already get their places.
-QueueLimits QueueAdmin::Impl::set_limits(const store::Limits& wanted, unsigned partitions) {
-  const auto set = [&](redis::Pipeline& pipeline) {
-    const auto answer = store::set_limits(pipeline, home().moves().keys(), wanted);
-    home().moves().wake(pipeline);
-    return answer;
-  };
-  const store::StoredLimits stored = home().ask(set);
-  if (!stored.done) return limits_of(stored.limits);
-  home().with_connection([&](redis::Connection& connection) { home().endpoint().register_queue(connection); });
-  std::set<unsigned> others;
-  for (unsigned partition = 0; partition < partitions; ++partition) {
-    SharedConnection& connection = partitions_.of(partition);
-    const store::Keys& keys = connection.moves().keys();
-    if (partition > 0) {
-      others.insert(partition);
-      static_cast<void>(connection.ask(
-          [&](redis::Pipeline& pipeline) { return store::copy_limits(pipeline, keys, stored.limits, partition); }));
+// Messages that are in flight already get their places, last of all: the limits hold without that.
+void QueueAdmin::Impl::add_places(unsigned partition) {
+  SharedConnection& connection = partitions_.of(partition);
+  std::string cursor = "0";
+  do {
+    const store::ScannedLeases step = connection.ask(
+        [&](redis::Pipeline& pipeline) { return store::scan_leases(pipeline, connection.moves().keys(), cursor); });
+    cursor = step.cursor;
+    for (std::size_t from = 0; from < step.ids.size(); from += store::kBatch) {
+      const auto begin = step.ids.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, step.ids.size() - from));
+      static_cast<void>(connection.ask([&](redis::Pipeline& pipeline) {
+        return connection.moves().correct_places(pipeline, {begin, begin + size});
+      }));
     }
-    if (!wanted.running) continue;
-    std::string cursor = "0";
-    do {
-      const auto scan = [&](redis::Pipeline& pipeline) { return store::scan_leases(pipeline, keys, cursor); };
-      const store::ScannedLeases step = connection.ask(scan);
-      cursor = step.cursor;
-      for (std::size_t from = 0; from < step.ids.size(); from += store::kBatch) {
-        const auto begin = step.ids.begin() + static_cast<std::ptrdiff_t>(from);
-        const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, step.ids.size() - from));
-        static_cast<void>(connection.ask([&](redis::Pipeline& pipeline) {
-          return connection.moves().correct_places(pipeline, {begin, begin + size});
-        }));
-      }
-    } while (cursor != "0");
+  } while (cursor != "0");
+}
+
+// Sets the limits in partition 0, then in the others, as set_pause() does, and for the same reasons.
+store::StoredLimits QueueAdmin::Impl::set_limits(store::Limits wanted) {
+  std::vector<unsigned> all(wanted.parts);
+  std::iota(all.begin(), all.end(), 0U);
+  const std::vector<unsigned> others(all.begin() + 1, all.end());
+  const store::Keys& keys = home().moves().keys();
+  store::StoredLimits stored;
+  for (std::int64_t latest = 0;; wanted.generation = latest) {
+    stored = home().ask([&](redis::Pipeline& pipeline) { return store::set_limits(pipeline, keys, wanted); });
+    if (!stored.done) return stored;
+    home().with_connection([&](redis::Connection& connection) { home().endpoint().register_queue(connection); });
+    latest = copy_limits(others, stored.limits);
+    if (latest == stored.limits.generation) break;
+    const store::StoredLimits now =
+        home().ask([&](redis::Pipeline& pipeline) { return store::read_limits(pipeline, keys); });
+    if (now.limits.generation > stored.limits.generation) break;
   }
-  partitions_.wake(others);
+  if (wanted.running) std::for_each(all.begin(), all.end(), [this](unsigned partition) { add_places(partition); });
+  partitions_.wake({all.begin(), all.end()});
+  return stored;
+}
+
+// The number of partitions is read before and after: another operator may have set it meanwhile, and has seen none of
+// these limits then.
+std::optional<QueueLimits> QueueAdmin::Impl::set_limits(const QueueLimits& limits) {
+  const auto partitions = static_cast<unsigned>(partitions_.all().size());
+  const store::StoredLimits stored = set_limits(checked(limits, partitions));
+  if (!stored.done) return std::nullopt;
+  divide_limits(static_cast<unsigned>(partitions_.all().size()));
   return limits_of(stored.limits);
 }
 
 // Divides the limits among so many partitions, if there are more than before.
 void QueueAdmin::Impl::divide_limits(unsigned partitions) {
   const auto read = [&](redis::Pipeline& pipeline) { return store::read_limits(pipeline, home().moves().keys()); };
-  store::Limits limits = home().ask(read).limits;
-  if (!limits.any() || limits.parts >= partitions) return;
-  static_cast<void>(checked(limits_of(limits), partitions));
-  limits.parts = partitions;
-  static_cast<void>(set_limits(limits, partitions));
+  while (true) {
+    const store::Limits limits = home().ask(read).limits;
+    if (!limits.any() || limits.parts >= partitions) return;
+    if (set_limits(checked(limits_of(limits), partitions)).done) return;  // else another operator was faster
+  }
 }
 
 QueueAdmin::QueueAdmin(const Client& client, const QueueName& queue, const InspectorOptions& options)
@@ -325,7 +358,7 @@ std::vector<Outcome> QueueAdmin::bury(const MessageRefs& messages, const BuryOpt
   const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
   const std::size_t step = impl_->home().moves().search_lists() > 0 ? 1 : kSmallBatch;
   const auto outcomes =
-      impl_->by_id(ids_of(messages), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
+      impl_->by_id(ids_of(messages), Impl::Wake::others, [&](SharedConnection& connection, const auto& all) {
         return outcomes_in_steps(connection, all, step, [&](redis::Pipeline& pipeline, const auto& some) {
           return connection.moves().bury(pipeline, some, reason, options.held == HeldMessages::force);
         });
@@ -500,12 +533,11 @@ void QueueAdmin::resume() {
   impl_->set_pause({});
 }
 
-QueueLimits QueueAdmin::set_limits(const QueueLimits& limits) {
+std::optional<QueueLimits> QueueAdmin::set_limits(const QueueLimits& limits) {
   impl_->needs_whole_queue("set_limits");
   check_new_queue(impl_->home().endpoint().queue(), impl_->home().endpoint().prefix());
   static_cast<void>(checked(limits, 1));  // before anything is read
-  const auto partitions = static_cast<unsigned>(impl_->partitions().all().size());
-  return impl_->set_limits(checked(limits, partitions), partitions);
+  return impl_->set_limits(limits);
 }
 
 Layout QueueAdmin::set_partitions(unsigned partitions) {
@@ -525,6 +557,7 @@ Layout QueueAdmin::set_partitions(unsigned partitions) {
   impl_->copy_pause(1, top);
   impl_->divide_limits(top);
   const store::Layout layout = keeper.set(partitions);
+  impl_->divide_limits(layout.top);  // those that another operator has set meanwhile
   impl_->home().with_connection(
       [&](redis::Connection& connection) { impl_->home().endpoint().register_queue(connection); });
   return {layout.partitions, layout.top};

@@ -1,6 +1,7 @@
 // The limits of a queue, as its consumers keep them together.
 #include "support/test.h"
 
+#include "store/keys.h"
 #include "support/answers.h"
 
 namespace delayqueue {
@@ -21,9 +22,10 @@ QueueLimits rate_limit(const Rate& rate) {
 // Sets other limits than those that are there.
 QueueLimits replace(Queue& queue, QueueLimits limits) {
   limits.generation = queue.inspector.limits().generation;
-  QueueLimits now = queue.admin.set_limits(limits);
-  REQUIRE(now.generation > limits.generation);
-  return now;
+  const auto now = queue.admin.set_limits(limits);
+  REQUIRE(now);
+  REQUIRE(now->generation > limits.generation);
+  return *now;
 }
 
 // Nothing of a message is left. The limits are.
@@ -262,16 +264,21 @@ TEST_CASE("limits R7: set_limits sets all limits, and refuses one who has not re
   CHECK(queue.inspector.limits().generation == 0);
   QueueLimits wanted = rate_limit({10, 2s, 0});
   wanted.running = 7;
-  const QueueLimits first = queue.admin.set_limits(wanted);
+  const QueueLimits first = queue.admin.set_limits(wanted).value();
   CHECK(first.rate->messages == 10);
   CHECK(first.rate->per == 2s);
   CHECK(first.rate->burst == 1);  // of 100 ms
   CHECK(first.running == 7U);
-  const QueueLimits refused = queue.admin.set_limits(running_limit(1));
-  CHECK(refused.generation == first.generation);
-  CHECK(refused.running == 7U);
+  CHECK_FALSE(queue.admin.set_limits(running_limit(1)));
+  CHECK(queue.inspector.limits().generation == first.generation);
+  wanted.generation = first.generation;
+  wanted.running = 8;
+  const auto second = queue.admin.set_limits(wanted);
+  REQUIRE(second);
+  CHECK(second->running == 8U);
+  CHECK_FALSE(queue.admin.set_limits(wanted));  // although it sets what is there
   const Counts counts = queue.inspector.counts();
-  CHECK(counts.limits.running == 7U);
+  CHECK(counts.limits.running == 8U);
   CHECK(counts.limits.rate->messages == 10);
   replace(queue, {});
   CHECK_FALSE(queue.inspector.limits().rate);
@@ -323,6 +330,73 @@ TEST_CASE("limits R29: partitions divide the limits, also those that are added l
   CHECK(eventually([&] { return done == 200; }, kPatience));
   CHECK(most <= 9);
   CHECK(consumer->stop());
+}
+
+TEST_CASE("limits R29: consumers bring the limits back to a partition that has lost them, before they take from it") {
+  Queue queue;
+  static_cast<void>(queue.admin.set_partitions(2));
+  replace(queue, running_limit(2));
+  const store::Keys other = store::make_keys(queue.name, {}, 1);
+  CHECK(test::redis().cmd({"HGET", other.limits, "running"}) == "2");
+  test::redis().cmd({"DEL", other.limits});
+  test::redis().cmd({"HDEL", other.settings, "limits"});
+  std::atomic<int> now{0}, most{0};
+  std::atomic<std::uint64_t> done{0};
+  queue.producer.send_batch(std::vector<std::string>(100, "x"));
+  const auto consumer = queue.consumer(
+      [&](const Message&) {
+        const int running = ++now;
+        for (int seen = most; running > seen && !most.compare_exchange_weak(seen, running);) {
+        }
+        std::this_thread::sleep_for(2ms);
+        --now;
+        ++done;
+        return ack();
+      },
+      quick(20));
+  consumer->start();
+  CHECK(eventually([&] { return done == 100; }, kPatience));
+  CHECK(most <= 2);
+  CHECK(test::redis().cmd({"HGET", other.limits, "running"}) == "2");
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("limits: if partition 0 has lost the latest limits, those that are set next count all the same") {
+  Queue queue;
+  static_cast<void>(queue.admin.set_partitions(2));
+  const QueueLimits first = replace(queue, running_limit(5));
+  replace(queue, running_limit(6));
+  const std::string settings = queue.base + ":settings";
+  test::redis().cmd({"HSET", settings, "limits", "17"});  // as after a failover that lost the last writes
+  QueueLimits next = running_limit(7);
+  next.generation = 17;
+  const auto set = queue.admin.set_limits(next);
+  REQUIRE(set);
+  CHECK(set->generation > first.generation);
+  CHECK(test::redis().cmd({"HGET", store::make_keys(queue.name, {}, 1).limits, "running"}) == "7");
+}
+
+TEST_CASE("limits R9: in a queue with partitions a freed place of each partition wakes a consumer") {
+  Queue queue;
+  static_cast<void>(queue.admin.set_partitions(2));
+  replace(queue, running_limit(2));  // one for each
+  std::atomic<std::uint64_t> done{0};
+  ConsumerOptions options = quick(2);
+  options.tuning.poll_interval = 20s;
+  std::vector<ConsumerPtr> consumers;
+  for (int i = 0; i < 3; ++i) {
+    consumers.push_back(queue.consumer(
+        [&](const Message&) {
+          std::this_thread::sleep_for(5ms);
+          ++done;
+          return ack();
+        },
+        options));
+  }
+  for (const auto& consumer : consumers) consumer->start();
+  queue.producer.send_batch(std::vector<std::string>(200, "x"));
+  CHECK(eventually([&] { return done == 200; }, 15s));
+  for (const auto& consumer : consumers) CHECK(consumer->stop());
 }
 
 TEST_CASE("limits: an integrity check reports damaged values, and a repair removes them") {

@@ -43,15 +43,17 @@ struct Rate {
 // The limits of a queue, which all its consumers together keep, from their next take on: see docs/limits.md. An unset
 // limit does not exist.
 //
-// QueueAdmin::set_limits sets all limits, and removes those that are unset. It returns the limits that count then. If
-// others were set since those that have the generation in its argument, it changes nothing, and returns them: so read
-// the limits, change the copy, set it, and compare the generations. It throws std::invalid_argument for a value outside
-// its range, and for fewer running than the queue ever had partitions. When Redis is out of memory, it refuses new
-// limits, and accepts that all are removed. Consumers of the Go library keep no limits.
+// QueueAdmin::set_limits sets all limits, removes those that are unset, and returns the limits as they are stored, the
+// burst of a rate included. Its argument needs the generation of the limits that the caller has read, 0 if the queue
+// never had any. If others were set since then, it changes nothing and returns nothing: read the limits again, change
+// these, and set them. It throws std::invalid_argument for a value outside its range, and for fewer running than the
+// queue ever had partitions. When Redis is out of memory, it refuses new limits, and accepts that all are removed. If a
+// partition cannot be reached, it throws, and consumers bring the limits there. Consumers of the Go library keep no
+// limits.
 struct QueueLimits {
   std::optional<Rate> rate{};
-  // Most messages in flight: leased to a consumer, from the take until the message is settled, also with a backoff, or
-  // taken back after the end of its lease. From 1 to 1,000,000,000.
+  // Most messages in flight, from 1 to 1,000,000,000. A message is in flight from the take until it is settled (a nack
+  // settles it, too, so a message in a backoff is not in flight), or until its lease has ended and it is taken back.
   std::optional<std::uint64_t> running{};
   // Of the last change; 0: there was none.
   std::uint64_t generation = 0;

@@ -207,7 +207,7 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   void pause(const PauseOptions& options = {});
   void resume();  // ends the pause; does nothing if the queue is not paused
 
-  [[nodiscard]] QueueLimits set_limits(const QueueLimits& limits);  // see QueueLimits
+  [[nodiscard]] std::optional<QueueLimits> set_limits(const QueueLimits& limits);  // see QueueLimits
 
   // Records a change: adds it to the queue's list of the latest 100 actions, with Redis' time as `at`. No other call
   // does so. who, outcome and what are cut to 256, 32 and 1,024 bytes. forget() deletes the list.

@@ -61,12 +61,7 @@ Exit limit(Context& context, const LimitArgs& args) {
         throw Usage("--burst: of a rate, which the queue does not have; expected --rate, too");
       if (args.burst) wanted.rate->burst = *args.burst;
     }
-    const QueueLimits now = context.admin(args.queue).set_limits(wanted);
-    const auto rate_of = [](const QueueLimits& limits) {
-      return limits.rate ? rate_limit_text(*limits.rate) : std::string();
-    };
-    // Else another operator has set others since they were read.
-    if (now.generation == old.generation || rate_of(now) != rate_of(wanted) || now.running != wanted.running) continue;
+    if (!context.admin(args.queue).set_limits(wanted)) continue;  // another operator has set others meanwhile
     context.note_change(args.queue, std::nullopt);
     context.out().stderr_line("workers of the Go library do not keep limits");
     return show(context, args.queue);
