@@ -153,9 +153,9 @@ milliseconds registry_interval(milliseconds poll_interval, std::size_t queues);
 // The copies of the layout, of the pause and of the limits that a partition of a queue has: reads them, and updates
 // those that are behind.
 
-// Pause and limits are set in partition 0, and consumers copy them. So that neither a new partition nor one whose server
-// was away opens a paused queue, or exceeds the limits, no message is taken from a partition before its copies are those
-// of the latest generation, or, while partition 0 is away, at least once were.
+// Pause and limits are set in partition 0, and consumers copy them. So that neither a new partition nor one whose
+// server was away opens a paused queue, or exceeds the limits, no message is taken from a partition before its copies
+// are those of the latest generation, or, while partition 0 is away, at least once were.
 class PartitionCopies {
  public:
   explicit PartitionCopies(ServedPartition& partition);

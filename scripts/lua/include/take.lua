@@ -42,7 +42,7 @@ local function answer()
   }
 end
 
--- Takes at most `total` ids, of which `retry_share` are reserved for retry, and returns the answer, or an error of Redis.
+-- Takes at most `total` ids, `retry_share` of them reserved for retry. Returns the answer, or an error of Redis.
 -- If there are functions `use` and `correct`: directly before ids are leased, `use` gets what ZADD is to add, and their
 -- number; if some have no new lease after all, `correct` gets all these ids.
 local function take(total, retry_share, use, correct)
