@@ -536,6 +536,7 @@ class Taker {
   // Whether others rely on this consumer to take the next token; and ends that, so that another is woken for it.
   bool watches() const { return watches_; }
   void leave_watch(RoundTrip& round_trip, const store::Moves& moves);
+  void forget_watch() { watches_ = false; }  // the connection was lost
 
   // There may be so many more to take later.
   void expect_more(std::size_t messages) {

@@ -93,6 +93,7 @@ void Lane::add_join(RoundTrip& round_trip, bool checks_types) {
     }
   });
   read_copies(round_trip);
+  if (partition_.number > 0) queue().lanes.front()->copies_.read_soon();  // others may have been set meanwhile
   if (checks_types) {
     round_trip.expect(store::counts(pipeline, partition_.keys()), [](const auto& counts) { counts.get(); });
   }
@@ -109,6 +110,7 @@ void Lane::leave() {
   health_.leave();
   copies_.leave();
   registry_entry_.leave();
+  taker_.forget_watch();
   registers_ = false;
   timers_.all_due();
   wakeups_.leave();  // the next pending2ready decides again
@@ -117,6 +119,7 @@ void Lane::leave() {
 void Lane::failed(const redis::Failure& failure, const std::string& where) {
   timers_.all_due();
   wakeups_.leave();
+  taker_.forget_watch();
   health_.fail(failure, where, lease_keeper_.empty() ? std::nullopt : std::optional(options().lease));
 }
 
@@ -150,6 +153,7 @@ std::size_t Lane::add_settling(RoundTrip& round_trip) {
   }
   const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
   const std::size_t settled_count = settler_.settle(round_trip, partition_.moves, renews, taker_.is_paced());
+  if (settled_count > 0 && taker_.is_paced()) wakeups_.forward_marker(round_trip);
   for (const std::string& line : settler_.warnings()) partition_.log(Severity::warning, line);
   // After a failure there is a pause between two round trips, so each renews all.
   if (renews) lease_keeper_.renew(round_trip, partition_.moves, works() ? kMostRenewed : lease_keeper_.size());
@@ -169,9 +173,10 @@ void Lane::add_upkeep(RoundTrip& round_trip, bool stopping) {
   if (!stopping && copies_.reading_is_due()) read_copies(round_trip);
   copies_.add_updates(round_trip);
   if (taker_.finds_limits()) maintenance_.places_are_due();
-  if (stopping && taker_.watches()) taker_.leave_watch(round_trip, partition_.moves);
-  if (taker_.is_paced()) wakeups_.forward_marker(round_trip);  // of moves above
-  maintenance_.add(round_trip, partition_.moves, stopping, taker_.is_paced());
+  const bool leaves = stopping && taker_.watches();
+  if (leaves) taker_.leave_watch(round_trip, partition_.moves);
+  const bool frees = maintenance_.add(round_trip, partition_.moves, stopping, taker_.is_paced());
+  if (leaves || frees) wakeups_.forward_marker(round_trip);
   reporter().sink().publish(round_trip.pipeline(), partition_.keys().channel);
   if (!stopping && registry_entry_.is_due(round_trip)) registry_entry_.add(round_trip, activity());
 }
@@ -255,6 +260,7 @@ void Lane::add_take(RoundTrip& round_trip, const planning::Take& take) {
   } else {
     taker_.take(round_trip, partition_.moves, take, timers_.poll_interval());
   }
+  if (taker_.is_paced()) wakeups_.forward_marker(round_trip);
   if (take.postpones) taker_.expect_more(store::kBatch);
   if (take.asks_lengths) add_lengths(round_trip);
 }

@@ -20,10 +20,11 @@ constexpr int kPollsToLayout = 10;  // the layout is read once in so many polls 
 
 // ---- Maintenance ----------------------------------------------------------------------------------------------------
 
-void Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool stopping, bool paced) {
+bool Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool stopping, bool paced) {
   add_persisting(round_trip, moves);
   const Clock::time_point now = Clock::now();
-  if (stopping || now < due()) return;
+  if (stopping || now < due()) return false;
+  const bool frees = now >= places_due_ && !places_.empty();
   if (!garbage_.empty()) moves.gc(round_trip.pipeline(), std::exchange(garbage_, {}));
   if (now >= garbage_due_) {
     garbage_due_ = now + rules_.interval;
@@ -42,6 +43,7 @@ void Maintenance::add(RoundTrip& round_trip, const store::Moves& moves, bool sto
     metadata_due_ = now + rules_.seldom;
     clean_metadata(round_trip, moves);
   }
+  return frees;
 }
 
 void Maintenance::add_persisting(RoundTrip& round_trip, const store::Moves& moves) {
@@ -80,8 +82,8 @@ void Maintenance::correct_places(RoundTrip& round_trip, const store::Moves& move
         places_ = ids.get();
         const bool last = places_.size() < store::kPlaces;
         place_ = last ? 0 : place_ + store::kPlaces;
-        if (last) walks_places_ = false;
         if (!places_.empty()) places_due_ = {};
+        if (places_.empty()) end_walk();
       } catch (const ReplyError&) {  // the next sample tries again; no message depends on it
       }
     });
@@ -93,11 +95,22 @@ void Maintenance::correct_places(RoundTrip& round_trip, const store::Moves& move
   round_trip.expect(answer, [this, examined = sampled.size()](const auto& removed) {
     try {
       const std::size_t gone = removed.get();
-      place_ = place_ > gone ? place_ - gone : 0;
+      gone_places_ += gone;
+      if (place_ == 0) {
+        end_walk();
+      } else {
+        place_ -= std::min(place_, gone);
+      }
       if (walks_places_ || 2 * gone >= examined) places_due_ = {};
     } catch (const ReplyError&) {
     }
   });
+}
+
+void Maintenance::end_walk() {
+  walks_places_ = walks_places_ && gone_places_ > 0;
+  if (walks_places_) places_due_ = {};
+  gone_places_ = 0;
 }
 
 void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Moves& moves) {

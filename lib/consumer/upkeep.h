@@ -31,7 +31,8 @@ namespace delayqueue {
 
 // Periodic work on a queue; each of its consumers does it. Deletes garbage, trims the dead letters, deletes the
 // metadata of messages that are gone and values that are too long for metadata, and removes the TTL of the bodies of
-// new dead letters. Each step is bounded; if more is left, the next step follows at once.
+// new dead letters. In a queue with limits it frees the places of messages that are not in flight. Each step is
+// bounded; if more is left, the next step follows at once.
 class Maintenance {
  public:
   using Clock = std::chrono::steady_clock;
@@ -40,7 +41,7 @@ class Maintenance {
     milliseconds interval{2000};     // between two samples of garbage, and two trims to dead_limit
     milliseconds dead_retention{0};  // older dead letters are deleted
     std::uint64_t dead_limit = 0;    // most dead letters to keep; 0: no limit
-    milliseconds seldom{10'000};     // between two trims to dead_retention, and two samples of metadata
+    milliseconds seldom{10'000};     // between two trims to dead_retention, and two samples of metadata or of places
   };
 
   // `trimmed` is called with the number of dead letters that were deleted, if there were any.
@@ -66,7 +67,8 @@ class Maintenance {
   }
 
   // Adds the requests that are due. While `stopping`, only those of queue_persist(). `paced`: the queue has limits.
-  void add(RoundTrip& round_trip, const store::Moves& moves, bool stopping, bool paced);
+  // Returns whether that may free places of messages in flight.
+  bool add(RoundTrip& round_trip, const store::Moves& moves, bool stopping, bool paced);
 
  private:
   void add_persisting(RoundTrip& round_trip, const store::Moves& moves);
@@ -74,6 +76,7 @@ class Maintenance {
   void trim(RoundTrip& round_trip, const store::Moves& moves, std::optional<milliseconds> older_than,
             std::int64_t leave);
   void correct_places(RoundTrip& round_trip, const store::Moves& moves);
+  void end_walk();
   void clean_metadata(RoundTrip& round_trip, const store::Moves& moves);
   void sample_metadata(RoundTrip& round_trip, const store::Moves& moves, const std::string& key);
 
@@ -85,7 +88,8 @@ class Maintenance {
   std::vector<std::string> garbage_;                         // to be deleted
   std::vector<std::string> places_;                          // ids in `running`, which leave it if they have no lease
   std::size_t place_ = 0;                                    // the rank of the next of these
-  bool walks_places_ = false;                                // without pauses, to the last
+  bool walks_places_ = false;                                // without pauses, until a walk over all finds none
+  std::size_t gone_places_ = 0;                              // in this walk
   std::vector<std::string> metadata_;                        // ids of metadata, which goes if their messages are gone
 };
 
@@ -155,7 +159,8 @@ milliseconds registry_interval(milliseconds poll_interval, std::size_t queues);
 
 // Pause and limits are set in partition 0, and consumers copy them. So that neither a new partition nor one whose
 // server was away opens a paused queue, or exceeds the limits, no message is taken from a partition before its copies
-// are those of the latest generation, or, while partition 0 is away, at least once were.
+// are those of the latest generation that is known here. While partition 0 is away, a partition without a copy of the
+// pause is not served; one without a copy of the limits counts as without limits.
 class PartitionCopies {
  public:
   explicit PartitionCopies(ServedPartition& partition);

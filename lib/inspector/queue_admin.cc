@@ -159,7 +159,7 @@ class QueueAdmin::Impl {
   void set_pause(store::PauseState wanted, const std::string& who = {});
   void copy_pause(unsigned from, unsigned end);
   std::optional<QueueLimits> set_limits(const QueueLimits& limits);
-  void divide_limits(unsigned partitions);
+  std::optional<store::Limits> divide_limits(unsigned partitions);
   void restore(unsigned partition, const std::vector<store::RestoreRecord>& all, const std::vector<std::size_t>& places,
                std::vector<Sent>& sent);
 
@@ -281,18 +281,31 @@ store::StoredLimits QueueAdmin::Impl::set_limits(store::Limits wanted) {
   const std::vector<unsigned> others(all.begin() + 1, all.end());
   const store::Keys& keys = home().moves().keys();
   store::StoredLimits stored;
+  std::exception_ptr error;  // the first; what can be done is done all the same
   for (std::int64_t latest = 0;; wanted.generation = latest) {
     stored = home().ask([&](redis::Pipeline& pipeline) { return store::set_limits(pipeline, keys, wanted); });
     if (!stored.done) return stored;
     home().with_connection([&](redis::Connection& connection) { home().endpoint().register_queue(connection); });
-    latest = copy_limits(others, stored.limits);
+    try {
+      latest = copy_limits(others, stored.limits);
+    } catch (...) {
+      error = std::current_exception();
+      break;
+    }
     if (latest == stored.limits.generation) break;
     const store::StoredLimits now =
         home().ask([&](redis::Pipeline& pipeline) { return store::read_limits(pipeline, keys); });
     if (now.limits.generation > stored.limits.generation) break;
   }
-  if (wanted.running) std::for_each(all.begin(), all.end(), [this](unsigned partition) { add_places(partition); });
+  for (const unsigned partition : wanted.running ? all : std::vector<unsigned>()) {
+    try {
+      add_places(partition);
+    } catch (...) {
+      if (error == nullptr) error = std::current_exception();
+    }
+  }
   partitions_.wake({all.begin(), all.end()});
+  if (error != nullptr) std::rethrow_exception(error);
   return stored;
 }
 
@@ -302,17 +315,18 @@ std::optional<QueueLimits> QueueAdmin::Impl::set_limits(const QueueLimits& limit
   const auto partitions = static_cast<unsigned>(partitions_.all().size());
   const store::StoredLimits stored = set_limits(checked(limits, partitions));
   if (!stored.done) return std::nullopt;
-  divide_limits(static_cast<unsigned>(partitions_.all().size()));
-  return limits_of(stored.limits);
+  const auto divided = divide_limits(static_cast<unsigned>(partitions_.all().size()));
+  return limits_of(divided.value_or(stored.limits));
 }
 
-// Divides the limits among so many partitions, if there are more than before.
-void QueueAdmin::Impl::divide_limits(unsigned partitions) {
+// Divides the limits among so many partitions, if there are more than before, and returns those that it has set.
+std::optional<store::Limits> QueueAdmin::Impl::divide_limits(unsigned partitions) {
   const auto read = [&](redis::Pipeline& pipeline) { return store::read_limits(pipeline, home().moves().keys()); };
   while (true) {
     const store::Limits limits = home().ask(read).limits;
-    if (!limits.any() || limits.parts >= partitions) return;
-    if (set_limits(checked(limits_of(limits), partitions)).done) return;  // else another operator was faster
+    if (!limits.any() || limits.parts >= partitions) return std::nullopt;
+    const store::StoredLimits stored = set_limits(checked(limits_of(limits), partitions));
+    if (stored.done) return stored.limits;  // else another operator was faster
   }
 }
 

@@ -7,7 +7,8 @@
 -- before_id: length of a body's key without the id; the id may be any text
 --
 -- A message without a lease leaves `running`: another program has settled it, or has written the entry. One that has a
--- lease enters it if the number in flight is limited: it was leased before there was the limit.
+-- lease enters it if the number in flight is limited: it was leased before there was the limit. An entry that is there
+-- stays as it is: so none changes its rank during a walk over all.
 -- Returns the number of entries removed.
 
 local scores = redis.call('ZMSCORE', unack, unpack(ids))
@@ -24,6 +25,6 @@ for i, id in ipairs(ids) do
   end
 end
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
-if #leased > 0 then redis.call('ZADD', running, unpack(leased)) end  --! check leased_message_has_a_place
+if #leased > 0 then redis.call('ZADD', running, 'NX', unpack(leased)) end  --! check leased_message_has_a_place
 leave(left)  --! check place_without_lease_is_free
 return #left

@@ -98,26 +98,29 @@ end
 
 -- Who looks next. All of this is hints, so its errors are ignored.
 local function wake_at(score) redis.pcall('ZADD', wake, 'LT', score, 'w') end
+local at, watcher = string.match(stored[8] or '', '^(%d+) (.+)$')
 if has_work then
   local has_tokens = not interval or next_token(0) <= 1
   local has_places = not most_running or in_flight + leased < most_running
   if held_by == 'running' then
     redis.pcall('HSET', limits, 'full', '1')
   elseif has_tokens and has_places then
-    wake_at(0)
+    -- What is left may be in retry, where the caller wants nothing: then it must not wake itself.
+    if leased > 0 or wanted == 0 or redis.call('LLEN', ready) > 0 then wake_at(0) end
   elseif not has_tokens then
-    local at, watcher = string.match(stored[8] or '', '^(%d+) (.+)$')
     local due = now + next_token(0)
     local other = watcher and watcher ~= ARGV.caller and tonumber(at) >= now - 200000 and tonumber(at) <= due + 1000
     if held_by == 'rate' and not other then
       wait = due - now
       redis.pcall('HSET', limits, 'watch', string.format('%.0f %s', due, ARGV.caller))
     elseif held_by == '' and watcher == ARGV.caller then
-      redis.pcall('HDEL', limits, 'watch')
       wake_at(0)
     elseif held_by == '' and not other then
       wake_at(due / 1000000)
     end
   end
+end
+if wait == -1 and watcher == ARGV.caller then
+  redis.pcall('HDEL', limits, 'watch')  --! check watch_is_given_back
 end
 return paced(result)

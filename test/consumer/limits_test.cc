@@ -230,10 +230,10 @@ TEST_CASE("limits R3: a limit that is set while more messages are in flight stop
   REQUIRE(eventually([&] { return ledger.running() == 400; }, kPatience));
   replace(queue, running_limit(2));
   gate.open();
-  CHECK(eventually([&] { return is_handled(queue); }, 20s));
+  CHECK(eventually([&] { return is_handled(queue); }, kPatience));
   CHECK(ledger.attempts("x").size() == 1000);
+  CHECK(eventually([&] { return test::redis().cmd({"ZCARD", queue.base + ":running"}) == 0; }, kPatience));
   for (const auto& consumer : consumers) CHECK(consumer->stop());
-  CHECK(test::redis().cmd({"ZCARD", queue.base + ":running"}) == 0);
 }
 
 TEST_CASE("limits R8: a limit that holds nothing back delays no message that is due later") {
@@ -357,7 +357,7 @@ TEST_CASE("limits R29: consumers bring the limits back to a partition that has l
   consumer->start();
   CHECK(eventually([&] { return done == 100; }, kPatience));
   CHECK(most <= 2);
-  CHECK(test::redis().cmd({"HGET", other.limits, "running"}) == "2");
+  CHECK(eventually([&] { return test::redis().cmd({"HGET", other.limits, "running"}) == "2"; }, kPatience));
   CHECK(consumer->stop());
 }
 
@@ -397,6 +397,24 @@ TEST_CASE("limits R9: in a queue with partitions a freed place of each partition
   queue.producer.send_batch(std::vector<std::string>(200, "x"));
   CHECK(eventually([&] { return done == 200; }, 15s));
   for (const auto& consumer : consumers) CHECK(consumer->stop());
+}
+
+TEST_CASE("limits R11: in a queue with partitions idle consumers poll as rarely as elsewhere") {
+  Queue queue;
+  static_cast<void>(queue.admin.set_partitions(2));
+  replace(queue, rate_limit({100, 1s, 20}));
+  Ledger ledger;
+  ConsumerOptions options = quick(4);
+  options.tuning.poll_interval = 500ms;
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  consumer->start();
+  queue.producer.send_batch(std::vector<std::string>(40, "x"));
+  REQUIRE(eventually([&] { return is_handled(queue); }, kPatience));
+  std::this_thread::sleep_for(500ms);
+  const std::size_t before = calls("zpopmin") + calls("evalsha");
+  std::this_thread::sleep_for(2s);
+  CHECK(calls("zpopmin") + calls("evalsha") - before <= 100);
+  CHECK(consumer->stop());
 }
 
 TEST_CASE("limits: an integrity check reports damaged values, and a repair removes them") {

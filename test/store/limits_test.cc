@@ -205,6 +205,47 @@ TEST_CASE("limits R8: one consumer watches for the next token, and passes the wa
   CHECK(queue.take(1, "a").wait > 0);
 }
 
+TEST_CASE("limits R8: a watcher that watches no more gives the watch back") {
+  SUBCASE("it has taken the last message") {
+    LimitedQueue queue({"rate", "10", "period", "1000000", "burst", "1"});
+    queue.fill(2);
+    CHECK(queue.take(1, "a").leased == 1);
+    const auto a = queue.take(1, "a");
+    REQUIRE(a.wait > 0);
+    queue.now += a.wait;
+    CHECK(queue.take(1, "a").leased == 1);
+    queue.scene.put_many(At::ready, "n", 1);
+    CHECK(queue.take(1, "b").wait > 0);
+  }
+  SUBCASE("it came late, and left tokens for another") {
+    LimitedQueue queue({"rate", "10", "period", "1000000", "burst", "3"});
+    queue.fill(10);
+    CHECK(queue.take(3, "a").leased == 3);
+    const auto a = queue.take(1, "a");
+    REQUIRE(a.wait > 0);
+    queue.now += a.wait + 150'000;
+    CHECK(queue.take(1, "a").leased == 1);
+    CHECK(queue.marked());
+    CHECK(queue.take(5, "b").wait > 0);
+  }
+  SUBCASE("a place is what it lacks now") {
+    LimitedQueue queue({"rate", "10", "period", "1000000", "burst", "1", "running", "1"});
+    queue.fill(5);
+    queue.set({"watch", std::to_string(queue.now) + " a"});
+    CHECK(queue.take(1, "a").leased == 1);
+    queue.now += 200'000;
+    CHECK(queue.take(1, "a").held_by == "running");
+    CHECK(queue.field("watch").empty());
+  }
+}
+
+TEST_CASE("limits R8: a take that wants nothing of retry does not wake its own consumer for what is left there") {
+  LimitedQueue queue({"running", "5"});
+  queue.scene.put_many(At::retry, "r", 3);
+  CHECK(queue.take(1).leased == 0);
+  CHECK_FALSE(queue.marked());
+}
+
 TEST_CASE("limits R8: a take that leaves messages and tokens wakes another consumer") {
   LimitedQueue queue({"rate", "100", "period", "1000000", "burst", "20"});
   queue.fill(5);

@@ -48,8 +48,8 @@ struct Rate {
 // never had any. If others were set since then, it changes nothing and returns nothing: read the limits again, change
 // these, and set them. It throws std::invalid_argument for a value outside its range, and for fewer running than the
 // queue ever had partitions. When Redis is out of memory, it refuses new limits, and accepts that all are removed. If a
-// partition cannot be reached, it throws, and consumers bring the limits there. Consumers of the Go library keep no
-// limits.
+// partition cannot be reached, it throws, and consumers bring the limits there; messages that are in flight there do
+// not count as running then, until the call is repeated. Consumers of the Go library keep no limits.
 struct QueueLimits {
   std::optional<Rate> rate{};
   // Most messages in flight, from 1 to 1,000,000,000. A message is in flight from the take until it is settled (a nack
