@@ -23,6 +23,8 @@ echo "== lint"
 # The library in batches, as for the sanitizers: clang-tidy then reads each header a few times, and not once for each file.
 # A batch includes its files, which clang-tidy must take for files of ours, and not for a mistake.
 if grep -rnE '^ *#include .*\.cc[">]' lib --include='*.h' --include='*.cc'; then exit 1; fi
+# From scratch: with another compiler than before, CMake forgets the options below, and nothing would be linted.
+rm -rf build/check
 cmake -S . -B build/check -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_CXX_COMPILER="$(tool clang++)" \
   -DDELAYQUEUE_SANITIZE=address -DDELAYQUEUE_UNITY_BUILD=ON -DDELAYQUEUE_BUILD_TOOLS=OFF -DDELAYQUEUE_BUILD_TESTS=OFF \
   -DDELAYQUEUE_BUILD_EXAMPLES=OFF >/dev/null
