@@ -20,6 +20,23 @@ TEST_CASE("limit: sets, changes, shows and removes limits, as a table and as JSO
   CHECK(parse_json(run({"limit", queue, "-o", "json"}).out).at("rate").is_null());
 }
 
+TEST_CASE("limit: stuck names the limit that holds a queue back, and not a missing consumer") {
+  const std::string queue = fresh_queue();
+  delayqueue::Producer producer(test::server().url(), queue);
+  for (int i = 0; i < 3; ++i) producer.send("x");
+  REQUIRE(run({"limit", queue, "--rate", "1/h", "--burst", "1"}).code == 0);
+  delayqueue::Consumer consumer(test::server().url(), queue,
+                                [](const delayqueue::Message&) { return delayqueue::ack(); });
+  consumer.start();
+  REQUIRE(test::eventually([&] { return has(run({"limit", queue}).out, "held back"); }, 30s));
+  const auto stuck = run({"stuck", queue, "--warn", "1ms", "--crit", "2ms"});
+  CHECK(stuck.code == 5);
+  CHECK(has(stuck.out, "held back by its rate of 1 each 1h, next in "));
+  CHECK(has(stuck.out, "dqctl limit " + queue));
+  CHECK_FALSE(has(stuck.out, "no consumer"));
+  CHECK(consumer.stop());
+}
+
 TEST_CASE("limit: impossible values are refused with exit code 2, and a missing queue with 3") {
   const std::string queue = fresh_queue();
   delayqueue::Producer(test::server().url(), queue).send("x");

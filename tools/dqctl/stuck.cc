@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "filter.h"
+#include "limits_text.h"
 #include "pause_text.h"
 
 namespace dqctl {
@@ -177,7 +178,16 @@ class Finder {
     finding.todo = held == 0 ? "start a worker, and watch: " + command_text("stats", {queue_}, "--watch 2s")
                              : "see what is in flight: " + command_text("ls", {queue_}, "--state unack");
     finding.example = first.id;
+    blame_limits(finding);
     found_.push_back(finding);
+  }
+
+  // A queue that its limits hold back is as its operators want it, however long messages wait: so that is the reason.
+  void blame_limits(StuckFinding& finding) const {
+    const std::string held_back = held_back_text(now_);
+    if (held_back.empty()) return;
+    finding.why = held_back;
+    finding.todo = "wait, or raise the limit: " + command_text("limit", {queue_});
   }
 
   std::optional<Pace> pace() const { return pace_between(evidence_.earlier.value_or(evidence_.before.counts), now_); }
@@ -204,6 +214,7 @@ class Finder {
         break;
     }
     finding.todo = "add consumers or concurrency";
+    blame_limits(finding);
     found_.push_back(finding);
   }
 
