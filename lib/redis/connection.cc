@@ -135,7 +135,11 @@ Connection::Connection(std::unique_ptr<Transport> link, const Address& address, 
   log_in(login, deadline);
 }
 
-Connection::~Connection() { shutdown_handle_->release(); }
+// A request that has failed may be repeated over another connection, and must not arrive after its repeat.
+Connection::~Connection() {
+  if (silent_since_) transport_->reset_at_close();
+  shutdown_handle_->release();
+}
 
 void Connection::write(const std::vector<std::string_view>& pieces) {
   if (broken_) fail("cannot write to " + where_ + ": the connection is already broken");

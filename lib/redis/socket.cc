@@ -113,6 +113,7 @@ class Socket final : public Transport {
   std::size_t read_arrived(char* to, std::size_t size) override;
   int fd() const override { return fd_.get(); }
   bool readable(Deadline deadline) override { return wait(POLLIN, deadline); }
+  void reset_at_close() override;
 
  private:
   bool wait(short events, Deadline deadline);
@@ -222,6 +223,12 @@ bool Socket::wait(short events, Deadline deadline) {
     if (fds[0].revents != 0) return true;
     if (Clock::now() >= deadline) return false;
   }
+}
+
+// A unix socket has no such bytes, and ignores the option.
+void Socket::reset_at_close() {
+  const linger none{1, 0};
+  ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
 // Detects a TLS port: it answers a plain client with an alert record, type 0x15, version 3.x.

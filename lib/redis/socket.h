@@ -99,6 +99,10 @@ class Transport {
   // Waits until read() would not block; false at the deadline. For a broken stream it returns true or throws
   // ConnectionError.
   virtual bool readable(Deadline deadline) = 0;
+
+  // The destructor discards bytes that the system has not sent yet, and resets the stream. Otherwise the system goes on
+  // to send them, however late.
+  virtual void reset_at_close() {}
 };
 
 // Opens a transport. The look-up of the host name, connecting (to each of its addresses in turn) and the TLS handshake

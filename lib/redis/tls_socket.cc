@@ -77,6 +77,7 @@ class TlsTransport final : public Transport {
   std::size_t read(char* to, std::size_t size, Patience& patience) override;
   int fd() const override { return link_->fd(); }
   bool readable(Deadline deadline) override;
+  void reset_at_close() override { link_->reset_at_close(); }
 
  private:
   template <class Call>

@@ -319,6 +319,35 @@ TEST_CASE("repeat: a connection that has died silently fails its own call, and n
   CHECK(succeeded);
 }
 
+TEST_CASE("repeat: an attempt that was given up does not arrive after its repeat") {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  proxy.hold_little();
+  const Client client(proxy.url());
+  Producer producer(client, "orders", for_time(300ms));
+  const std::string payload(32 * 1024, 'x');  // most of it waits in the sender's system, which would send it later
+  producer.send(payload);                     // loads the script
+  proxy.black_hole(true);
+  const auto failure = connection_error_of([&] { producer.send(payload); });
+  REQUIRE(failure);
+  REQUIRE(failure->ids.size() == 1);
+  Producer(own.url(), "orders").send("y", named(failure->ids.front()));
+  std::atomic<int> handled{0};
+  Consumer consumer(own.url(), "orders", [&](const Message&) {
+    ++handled;
+    return ack();
+  });
+  consumer.start();
+  CHECK(eventually([&] { return handled == 2; }, kPatience));
+  CHECK(consumer.stop(kPatience));
+  proxy.hold_replies(true);  // a reply to its first part would end it
+  proxy.black_hole(false);
+  std::this_thread::sleep_for(300ms);  // time to arrive
+  proxy.hold_replies(false);
+  CHECK(eventually([&] { return !connection_error_of([&] { producer.send("after"); }); }, kPatience));
+  CHECK(Inspector(own.url(), "orders").counts().ready == 1);
+}
+
 TEST_CASE("repeat: where Redis accepts no more connections, calls share those that the Client has") {
   PrivateServer own;
   Redis client(own.socket());

@@ -217,6 +217,26 @@ TEST_CASE("after a failure a connection has since when nothing passed, whichever
   }
 }
 
+TEST_CASE("a connection is closed by a reset if a request on it has failed, so that no byte of it follows later") {
+  for (const bool fails : {true, false}) {
+    CAPTURE(fails);
+    std::promise<int> closed;
+    const Listener server([&](int fd) {
+      char asked[65536];
+      if (!answer(fd, hello()) || ::read(fd, asked, sizeof asked) <= 0) return;
+      if (!fails) ::send(fd, "+PONG\r\n", 7, MSG_NOSIGNAL);
+      closed.set_value(::read(fd, asked, sizeof asked) == 0 ? 0 : errno);
+    });
+    {
+      Connection connection(server.address(), kLogin, patient(5s, fails ? 50ms : 5s));
+      Pipeline pipeline(connection);
+      pipeline.command("PING");
+      CHECK((outcome(server.address(), [&] { pipeline.run(); }) != "ok") == fails);
+    }
+    CHECK(closed.get_future().get() == (fails ? ECONNRESET : 0));
+  }
+}
+
 TEST_CASE("a server that sends byte by byte never delays a call beyond the command timeout") {
   const Listener server([](int fd) {
     if (!answer(fd, hello() + "$1000\r\n")) return;

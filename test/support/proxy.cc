@@ -390,6 +390,13 @@ void FaultProxy::hold_replies(bool on) {
   impl_->run_in_thread([&] { impl_->hold_replies = on; });
 }
 
+void FaultProxy::hold_little() {
+  impl_->run_in_thread([&] {  // new links inherit it
+    const int bytes = 4096;
+    ::setsockopt(impl_->listener.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  });
+}
+
 void FaultProxy::refuse(bool on) {
   impl_->run_in_thread([&] {
     const bool listens = impl_->listener.get() >= 0;

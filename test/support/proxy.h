@@ -31,6 +31,7 @@ class FaultProxy {
   void black_hole(bool on);  // on: accepts links, passes nothing and closes nothing; off: passes all that has waited
   void black_hole_from(const std::string& text);  // on when a read returns a command with this text, which waits, too
   void hold_replies(bool on);                     // on: commands pass and run; off: their replies follow
+  void hold_little();                             // of new links the system holds only some KiB of unread commands
   void refuse(bool on);                           // on: refuses new links; open links stay
 
   // For all open links, once. Return how many links were closed.
