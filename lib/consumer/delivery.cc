@@ -23,6 +23,12 @@ Verdict DELAYQUEUE_ABI::nack(std::chrono::milliseconds after, std::string reason
 }
 Verdict DELAYQUEUE_ABI::reject(std::string reason) { return {Verdict::Kind::reject, std::nullopt, std::move(reason)}; }
 Verdict DELAYQUEUE_ABI::snooze(std::chrono::milliseconds after) { return {Verdict::Kind::snooze, after, {}}; }
+Verdict DELAYQUEUE_ABI::pause_queue(std::chrono::milliseconds after, std::string reason) {
+  if (after < milliseconds(0) || after > kLongest) {
+    throw std::invalid_argument("after: " + std::to_string(after.count()) + " ms; expected 0 to a hundred years");
+  }
+  return {Verdict::Kind::pause_queue, after, std::move(reason)};
+}
 
 Message DELAYQUEUE_ABI::make_message(std::string payload, const MessageFields& fields) {
   Message message =
@@ -81,6 +87,9 @@ bool Delivery::nack(std::chrono::milliseconds after, std::string reason) && {
 }
 bool Delivery::reject(std::string reason) && { return std::move(*this).settle(delayqueue::reject(std::move(reason))); }
 bool Delivery::snooze(std::chrono::milliseconds after) && { return std::move(*this).settle(delayqueue::snooze(after)); }
+bool Delivery::pause_queue(std::chrono::milliseconds after, std::string reason) && {
+  return std::move(*this).settle(delayqueue::pause_queue(after, std::move(reason)));
+}
 
 std::shared_ptr<Delivery> Delivery::share() && { return std::make_shared<Delivery>(std::move(*this)); }
 

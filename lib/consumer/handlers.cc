@@ -49,7 +49,7 @@ Handlers::Handlers(const void* scope, std::function<void()> wake, const std::ato
       inbox_(std::make_shared<VerdictInbox>(wake_)) {}
 
 std::size_t Handlers::add_queue(Handler handler, Counters& counters, const run::WorkerQueue& queue) {
-  queues_.push_back({std::move(handler), &counters, queue.limit});
+  queues_.emplace_back(std::move(handler), counters, queue.limit);
   worker_queues_.push_back(queue);
   return queues_.size() - 1;
 }
@@ -82,10 +82,10 @@ std::size_t Handlers::running() const {
 // ---- In a worker's thread -------------------------------------------------------------------------------------------
 
 run::WorkResult Handlers::handle(const InFlightPtr& delivery) {
-  const Queue& queue = queues_[delivery->queue];
+  Queue& queue = queues_[delivery->queue];
   --queue.counters->prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is released.
-  if (delivery->message.lease_lost() || !delivery->begin()) {
+  if (queue.holds_off || delivery->message.lease_lost() || !delivery->begin()) {
     return work_result(delivery->release(snooze(milliseconds(0))));
   }
   push_begun(*delivery);
@@ -97,6 +97,7 @@ run::WorkResult Handlers::handle(const InFlightPtr& delivery) {
   const Verdict::Kind kind = verdict->kind();
   --queue.counters->running;
   const StageChange change = delivery->finish(std::move(verdict));
+  if (kind == Verdict::Kind::pause_queue && change.takes_verdict) queue.holds_off = true;
   queue.counters->record(kind, delivery->settled_at - delivery->began());
   return work_result(change);
 }
@@ -218,7 +219,8 @@ Handlers::Done Handlers::take_done() {
     if (!delivery->verdict) {
       delivery->verdict = stopping_ ? snooze(milliseconds(0)) : nack("dropped without a verdict");
     }
-    const Queue& queue = queues_[delivery->queue];
+    Queue& queue = queues_[delivery->queue];
+    if (delivery->verdict->kind() == Verdict::Kind::pause_queue) queue.holds_off = true;  // before its place is free
     if (queue.settles_later() && delivery->facts().has_begun)
       queue.counters->record(delivery->verdict->kind(), delivery->settled_at - delivery->began());
   }
@@ -285,6 +287,14 @@ void Handlers::refuse_verdicts() {
 std::vector<InFlightPtr> Handlers::dequeue_all() {
   std::vector<InFlightPtr> unstarted = workers_->dequeue_all();
   given_ -= unstarted.size();
+  return unstarted;
+}
+
+std::vector<InFlightPtr> Handlers::dequeue(std::size_t queue, std::size_t lane) {
+  std::vector<InFlightPtr> unstarted =
+      workers_->dequeue(queue, [lane](const InFlightPtr& delivery) { return delivery->lane == lane; });
+  given_ -= unstarted.size();
+  queues_[queue].holds_off = false;
   return unstarted;
 }
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -61,6 +62,9 @@ class Handlers {
 
   // Removes the deliveries whose handlers have not begun, and returns them.
   std::vector<InFlightPtr> dequeue_all();
+  // The same for those of one lane of this queue. After a verdict that pauses the queue its handlers begin no more until
+  // this call: the deliveries are released instead.
+  std::vector<InFlightPtr> dequeue(std::size_t queue, std::size_t lane);
 
   // Lets another delivery begin in place of one that goes on without its lease, or whose handler hangs, so that others
   // do not wait for it: frees its place, and adds a worker if its handler still runs. A queue whose handler settles
@@ -96,11 +100,14 @@ class Handlers {
   using Workers = run::WorkerPool<InFlightPtr>;
 
   struct Queue {
+    Queue(Handler of, Counters& counts, std::size_t limit) : handler(std::move(of)), counters(&counts), most(limit) {}
+
     Handler handler;
     Counters* counters;
     std::size_t most;      // deliveries that are outstanding
     std::size_t lost = 0;  // deliveries that have not ended, and whose places were freed: see lose_place()
     bool keeps_one_free = false;
+    std::atomic<bool> holds_off{false};  // until dequeue()
     // The deliveries whose handlers have begun, and that have not ended, in this order: a list through begun_after.
     InFlightMessage* first_begun = nullptr;
     InFlightMessage* last_begun = nullptr;
@@ -126,7 +133,7 @@ class Handlers {
   const bool strict_;
   const Middleware middleware_;
   const std::shared_ptr<VerdictInbox> inbox_;
-  std::vector<Queue> queues_;
+  std::deque<Queue> queues_;
   std::vector<run::WorkerQueue> worker_queues_;
   std::atomic<InFlightMessage*> begun_{nullptr};  // since list_begun(), the last one first: through begun_before
   std::size_t given_ = 0;                         // to the workers, and not ended yet

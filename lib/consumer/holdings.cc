@@ -1,6 +1,7 @@
 #include "consumer/holdings.h"
 
 #include "queue/option_checks.h"
+#include "store/pause.h"
 
 #include <algorithm>
 #include <exception>
@@ -15,7 +16,7 @@ using Content = InFlightMessage::Content;
 
 constexpr std::size_t kLongestReason = 1024;
 constexpr char kRefused = '?';
-constexpr std::size_t kMostSlowVerdicts = 64;  // nacks and snoozes in a round trip: each takes several commands
+constexpr std::size_t kMostSlowVerdicts = 64;  // nacks, snoozes and pauses in a round trip: each takes several commands
 
 store::Receipt receipt_of(const InFlightPtr& delivery) { return {delivery->message.id(), delivery->receipt_us}; }
 
@@ -30,7 +31,7 @@ std::vector<store::Receipt> receipts_of(const std::vector<InFlightPtr>& deliveri
 // or another one.
 SettlingEvent event_of(const InFlightMessage& delivery, char outcome) {
   if (outcome == kRefused) return SettlingEvent::refuse;
-  if (outcome == 'S' || outcome == 'D') return SettlingEvent::confirm;
+  if (outcome == 'S' || outcome == 'D' || outcome == 'P') return SettlingEvent::confirm;
   if (delivery.verdict->kind() != Verdict::Kind::ack) return SettlingEvent::find_moved;
   return outcome == 'G' ? SettlingEvent::find_gone : SettlingEvent::find_taken;
 }
@@ -170,14 +171,14 @@ std::vector<InFlightPtr> LeaseKeeper::lose_overrunning(milliseconds most) {
 // ---- Settler --------------------------------------------------------------------------------------------------------
 
 std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bool renews, bool paced) {
-  std::vector<InFlightPtr> acks, expired, foreign, nacks, snoozes;
+  std::vector<InFlightPtr> acks, expired, foreign, nacks, snoozes, pauses;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
   const auto end =
       !hold ? waiting_.end() : std::stable_partition(waiting_.begin(), waiting_.end(), std::not_fn(was_refused));
   holds_back_ = end != waiting_.end();
   const auto ready = static_cast<std::size_t>(end - waiting_.begin());
   for (std::size_t i = 0; i < std::min(ready, kMostBatches * store::kBatch); ++i) {
-    if (nacks.size() + snoozes.size() == kMostSlowVerdicts) break;
+    if (nacks.size() + snoozes.size() + pauses.size() == kMostSlowVerdicts) break;
     const InFlightPtr& delivery = waiting_[i];
     delivery->change(SettlingEvent::send);
     if (delivery->content != Content::message) {
@@ -191,14 +192,19 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bo
       case Verdict::Kind::snooze:
         snoozes.push_back(delivery);
         break;
+      case Verdict::Kind::pause_queue:
+        pauses.push_back(delivery);
+        break;
       case Verdict::Kind::nack:
       case Verdict::Kind::reject:
         nacks.push_back(delivery);
         break;
     }
   }
-  const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
+  const std::size_t taken =
+      acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size() + pauses.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
+  if (!pauses.empty()) add_pauses(round_trip, moves, std::move(pauses));  // first: nothing else may be taken
   if (!acks.empty()) add_removals(round_trip, moves, {"acked", paced}, acks);
   if (!expired.empty()) add_removals(round_trip, moves, {"expired", paced}, expired);
   if (!foreign.empty()) add_removals(round_trip, moves, {"foreign", paced}, foreign);
@@ -238,6 +244,23 @@ void Settler::add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std:
     const auto answer = moves.release(round_trip.pipeline(), receipts_of(some), delay);
     expect(round_trip, answer, {Verdict::Kind::snooze, std::move(some)});
   }
+}
+
+// The longest pause counts, from when its verdict was there: a request that is sent again, perhaps after an outage, does
+// not pause again.
+void Settler::add_pauses(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members) {
+  const auto end_of = [](const InFlightMessage& delivery) {
+    return std::chrono::time_point_cast<milliseconds>(delivery.settled_at) + *delivery.verdict->after();
+  };
+  const InFlightPtr longest = *std::max_element(members.begin(), members.end(),
+                                                [&](const auto& a, const auto& b) { return end_of(*a) < end_of(*b); });
+  const auto left = end_of(*longest) - std::chrono::time_point_cast<milliseconds>(Lease::Clock::now());
+  const bool is_over = left.count() <= 0 && longest->verdict->after()->count() > 0;
+  const std::string why = store::held_off_text(longest->verdict->reason());
+  const auto answer = is_over ? moves.release(round_trip.pipeline(), receipts_of(members), milliseconds(0))
+                              : moves.release_and_pause(round_trip.pipeline(), receipts_of(members),
+                                                        std::max<milliseconds>(left, milliseconds(1)), why);
+  expect(round_trip, answer, {Verdict::Kind::pause_queue, std::move(members), {}, longest});
 }
 
 milliseconds Settler::delay_of(const InFlightMessage& delivery) {
@@ -317,6 +340,9 @@ void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome&
       outcome.acked.push_back(delivery);
     } else if (batch.kind == Verdict::Kind::snooze) {
       outcome.snoozed.push_back(delivery);
+    } else if (batch.kind == Verdict::Kind::pause_queue) {
+      outcome.pauses.push_back(delivery);
+      if (outcomes[i] == 'P') outcome.paused_queue = batch.longest;
     } else {
       outcome.nacked.push_back(delivery);
       if (outcomes[i] == 'D') outcome.dead_lettered.push_back(delivery);

@@ -97,7 +97,8 @@ class Settler {
  public:
   // The deliveries that one request settled.
   struct Outcome {
-    std::vector<InFlightPtr> acked, expired, foreign, nacked, snoozed, stale;
+    std::vector<InFlightPtr> acked, expired, foreign, nacked, snoozed, pauses, stale;
+    InFlightPtr paused_queue{};                 // of the pauses, the one that has paused the queue; null: it was paused
     std::vector<InFlightPtr> dead_lettered;     // these are among the nacked, too
     milliseconds soonest{milliseconds::max()};  // shortest backoff among the nacked
   };
@@ -131,12 +132,14 @@ class Settler {
     Verdict::Kind kind;
     std::vector<InFlightPtr> members;
     std::vector<milliseconds> delays{};  // of nacks
+    InFlightPtr longest{};               // of pauses: the one that counts
   };
 
   void add_removals(RoundTrip& round_trip, const store::Moves& moves, store::Removal removal,
                     const std::vector<InFlightPtr>& members);
   void add_nacks(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members);
   void add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members);
+  void add_pauses(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members);
   void expect(RoundTrip& round_trip, const store::Answer<store::Outcomes>& answer, Batch batch);
   void finish(const Batch& batch, const store::Answer<store::Outcomes>& answer);
   void drop(const Batch& batch);

@@ -322,6 +322,7 @@ void Lane::on_taken(const Taker::Taken& taken) {
   }
   reporter().taken(taken);
   if (taken.deliveries.empty()) return;
+  if (taken.sent_at <= paused_at_) return release_paused();
   queue().taken += taken.deliveries.size();
   queue().taken_at = Clock::now();
 }
@@ -392,11 +393,25 @@ void Lane::accept_verdicts(const std::vector<InFlightPtr>& done, std::size_t ret
   for (const InFlightPtr& delivery : done) settler_.add(delivery);
   taker_.remove(done);
   prefetch_size_.handled(returned, answers_.usual());
+  const bool pauses = std::any_of(done.begin(), done.end(), [](const InFlightPtr& delivery) {
+    return delivery->verdict->kind() == Verdict::Kind::pause_queue;
+  });
+  if (!pauses) return;
+  paused_at_ = Clock::now();
+  release_paused();
+}
+
+// Behind the verdict that pauses the queue, what this lane holds is given back: the handlers would find the same.
+void Lane::release_paused() {
+  std::vector<InFlightPtr> unstarted = handlers_.dequeue(queue().number, number_);
+  for (InFlightPtr& delivery : bodies_.dequeue_all()) unstarted.push_back(std::move(delivery));
+  taker_.remove(unstarted);
+  release(std::move(unstarted), false);
 }
 
 void Lane::on_settled(const Settler::Outcome& outcome) {
-  for (const auto* group :
-       {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
+  for (const auto* group : {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed,
+                            &outcome.pauses, &outcome.stale}) {
     for (const InFlightPtr& delivery : *group) {
       const Settlement settlement = group == &outcome.stale                    ? Settlement::stale
                                     : delivery->settling == Settling::in_doubt ? Settlement::in_doubt
@@ -410,6 +425,7 @@ void Lane::on_settled(const Settler::Outcome& outcome) {
   if (!outcome.nacked.empty()) {
     timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, timers_.poll_interval()));
   }
+  for (const InFlightPtr& delivery : outcome.pauses) timers_.promote_by(Clock::now() + *delivery->verdict->after());
   if (!outcome.snoozed.empty()) timers_.promote_now();  // pending2ready returns when the next message is due
 }
 
@@ -417,16 +433,16 @@ void Lane::on_settled(const Settler::Outcome& outcome) {
 
 void Lane::release_unstarted(std::vector<InFlightPtr> unstarted) {
   for (InFlightPtr& delivery : bodies_.dequeue_all()) unstarted.push_back(std::move(delivery));
-  release(std::move(unstarted));
+  release(std::move(unstarted), true);
 }
 
 void Lane::release_late(std::size_t most) {
   std::vector<InFlightPtr> late = bodies_.dequeue_late(most);
   taker_.remove(late);
-  release(std::move(late));
+  release(std::move(late), true);
 }
 
-void Lane::release(std::vector<InFlightPtr> unstarted) {
+void Lane::release(std::vector<InFlightPtr> unstarted, bool wakes_another) {
   if (unstarted.empty()) return;
   std::reverse(unstarted.begin(), unstarted.end());  // release puts each message in front of those released before it
   for (const InFlightPtr& delivery : unstarted) {
@@ -434,7 +450,7 @@ void Lane::release(std::vector<InFlightPtr> unstarted) {
     settler_.add(delivery);
   }
   reporter().returned(unstarted.size());
-  wakeups_.wake_another();
+  if (wakes_another) wakeups_.wake_another();
 }
 
 void Lane::add_removal(RoundTrip& round_trip) {

@@ -195,7 +195,8 @@ class Lane {
   Reporter& reporter() const { return queue().reporter; }
   bool has_too_many_verdicts() const;
   ConsumerActivity activity() const;
-  void release(std::vector<InFlightPtr> unstarted);
+  void release(std::vector<InFlightPtr> unstarted, bool wakes_another);
+  void release_paused();
   void stop_renewing(const BodyFetcher::Fetched& fetched);
   void use_turn(const planning::Take& take);
   void add_reclaim(RoundTrip& round_trip);
@@ -230,6 +231,7 @@ class Lane {
   bool registers_ = false;       // the queue has to be added to the set of known queues
   std::uint64_t turn_ = 0;       // of ServedQueue::turns
   std::size_t used_places_ = 0;  // in this turn
+  Clock::time_point paused_at_;  // when a verdict has paused the queue: a take that was sent before is given back
 };
 
 }  // namespace delayqueue

@@ -2,6 +2,7 @@
 
 #include "queue/server_risks.h"
 #include "redis/escaped.h"
+#include "store/pause.h"
 
 namespace delayqueue {
 namespace {
@@ -67,6 +68,8 @@ void Reporter::settled(const Settler::Outcome& outcome) {
   counters_.nacked += outcome.nacked.size();
   counters_.dead_lettered += outcome.dead_lettered.size();
   counters_.snoozed += outcome.snoozed.size();
+  counters_.queue_pauses += outcome.pauses.size();
+  if (outcome.paused_queue != nullptr) paused_queue(*outcome.paused_queue);
   counters_.stale += outcome.stale.size();
   event(EventKind::acked, outcome.acked);
   event(EventKind::nacked, outcome.nacked);
@@ -105,6 +108,16 @@ void Reporter::hanging(const InFlightMessage& delivery, milliseconds processing_
 
 void Reporter::trimmed(std::size_t dead_letters) const {
   log(Severity::info, "trimmed " + std::to_string(dead_letters) + " dead letters");
+}
+
+// The API behind the handlers may ask for many pauses in a row, so not each of them is shown.
+void Reporter::paused_queue(const InFlightMessage& delivery) const {
+  const Verdict& verdict = *delivery.verdict;
+  const bool shows = failures_->warns(&counters_, "pause", true, FailureLog::Clock::now());
+  log(shows ? Severity::info : Severity::debug,
+      "paused the queue for " + std::to_string(verdict.after()->count()) +
+          " ms: " + redis::escaped(store::held_off_text(verdict.reason())),
+      {"", delivery.message.id()});
 }
 
 // After a TTL this is as wished; otherwise messages are being lost. Redis does not tell which it was. Once a minute is

@@ -29,14 +29,14 @@ namespace delayqueue {
 // Counters of a consumer, or of one of its queues: see ConsumerStats and ConsumerQueueMetrics. Its thread and its
 // workers write them; any thread may read them.
 struct Counters {
-  std::atomic<std::uint64_t> delivered{0}, acked{0}, nacked{0}, dead_lettered{0}, snoozed{0}, stale{0}, expired{0},
-      foreign{0}, unconfirmed{0}, connects{0}, errors{0};
+  std::atomic<std::uint64_t> delivered{0}, acked{0}, nacked{0}, dead_lettered{0}, snoozed{0}, queue_pauses{0}, stale{0},
+      expired{0}, foreign{0}, unconfirmed{0}, connects{0}, errors{0};
   std::atomic<std::uint64_t> running{0}, prefetched{0};  // current values; those above only grow
   std::atomic<bool> connected{false};
   std::atomic<std::uint64_t> leases_lost{0};
   std::atomic<std::chrono::steady_clock::rep> running_since{0};  // the begin of the oldest handler; 0: none runs
   HistogramRecorder lateness;
-  std::array<HistogramRecorder, 4> handler_time;  // by Verdict::Kind
+  std::array<HistogramRecorder, 5> handler_time;  // by Verdict::Kind
 
   void record(Verdict::Kind kind, std::chrono::steady_clock::duration time) {
     handler_time[static_cast<std::size_t>(kind)].record(time);
@@ -59,8 +59,8 @@ struct Counters {
     const std::lock_guard lock(mutex_);
     const std::string error = last_error_.empty() && !started_ ? "not started: call start() or run()" : last_error_;
     // In the order of ConsumerStats.
-    return {delivered,   acked,    nacked, dead_lettered, snoozed,    stale,     expired, foreign,
-            unconfirmed, connects, errors, running,       prefetched, connected, error};
+    return {delivered, acked,       nacked,   dead_lettered, snoozed, queue_pauses, stale,     expired,
+            foreign,   unconfirmed, connects, errors,        running, prefetched,   connected, error};
   }
 
   ConsumerQueueMetrics metrics(const std::string& queue) const {
@@ -103,6 +103,7 @@ inline ConsumerStats sum_of(const std::vector<const Counters*>& queues, const Co
     sum.nacked += stats.nacked;
     sum.dead_lettered += stats.dead_lettered;
     sum.snoozed += stats.snoozed;
+    sum.queue_pauses += stats.queue_pauses;
     sum.stale += stats.stale;
     sum.expired += stats.expired;
     sum.foreign += stats.foreign;
@@ -162,6 +163,7 @@ class Reporter {
   void overrunning(const InFlightMessage& delivery, milliseconds processing_timeout);
   void hanging(const InFlightMessage& delivery, milliseconds processing_timeout) const;
   void trimmed(std::size_t dead_letters) const;
+  void paused_queue(const InFlightMessage& delivery) const;
 
  private:
   void warn_of_message(const std::string& kind, const std::string& id, const std::string& text) const;

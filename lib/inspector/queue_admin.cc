@@ -249,6 +249,7 @@ void QueueAdmin::Impl::copy_pause(unsigned from, unsigned end) {
   const auto ask = [&](redis::Pipeline& pipeline) { return store::read_pause(pipeline, home().moves().keys()); };
   store::PauseState pause = home().ask(ask);
   if (partitions.empty() || !pause.paused) return;
+  if (store::is_held_off(pause.reason)) return;  // each partition finds out itself
   if (pause.is_local()) {
     pause =
         home().ask([&](redis::Pipeline& pipeline) { return store::set_pause(pipeline, home().moves().keys(), pause); });
@@ -539,6 +540,10 @@ std::vector<Sent> QueueAdmin::restore(const std::vector<MessageInfo>& messages, 
 void QueueAdmin::pause(const PauseOptions& options) {
   impl_->needs_whole_queue("pause");
   if (options.duration) check_at_least("duration", *options.duration, milliseconds(1));
+  if (store::is_held_off(options.reason)) {
+    throw std::invalid_argument("reason: it begins with \"" + std::string(store::kHeldOff) +
+                                "\", which marks the pauses of handlers; expected another text");
+  }
   impl_->set_pause({-1, true, options.reason, options.duration}, options.who);
 }
 

@@ -125,7 +125,7 @@ constexpr StateMetric kStateMetrics[] = {{"pending", &Counts::pending}, {"ready"
                                          {"unack", &Counts::unack},     {"retry", &Counts::retry},
                                          {"dead", &Counts::dead},       {"garbage", &Counts::garbage}};
 
-constexpr const char* kVerdictNames[] = {"ack", "nack", "reject", "snooze"};  // by Verdict::Kind
+constexpr const char* kVerdictNames[] = {"ack", "nack", "reject", "snooze", "pause_queue"};  // by Verdict::Kind
 
 // How long `since` is past; 0: it is not, or unset.
 microseconds age(const std::optional<SystemTime>& since, SystemTime now) {

@@ -154,6 +154,8 @@ const char* DELAYQUEUE_ABI::to_string(Verdict::Kind kind) {
       return "reject";
     case Verdict::Kind::snooze:
       return "snooze";
+    case Verdict::Kind::pause_queue:
+      return "pause_queue";
   }
   return "?";
 }

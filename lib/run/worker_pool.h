@@ -160,6 +160,24 @@ class WorkerPool {
     return tasks;
   }
 
+  // Removes and returns the queued tasks of one queue that `matches` accepts.
+  template <class Matches>
+  std::vector<Task> dequeue(std::size_t queue, Matches matches) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Task> tasks;
+    const auto take = [&](std::deque<Task>& from, std::size_t& count) {
+      const auto left =
+          std::stable_partition(from.begin(), from.end(), [&](const Task& task) { return !matches(task); });
+      tasks.insert(tasks.end(), std::make_move_iterator(left), std::make_move_iterator(from.end()));
+      count -= static_cast<std::size_t>(from.end() - left);
+      from.erase(left, from.end());
+    };
+    take(queues_[queue].urgent, urgent_);
+    take(queues_[queue].waiting, waiting_);
+    if (queues_[queue].urgent.empty() && queues_[queue].waiting.empty()) turns_.set_busy(queue, false);
+    return tasks;
+  }
+
   // Adds a worker. If `is_needed`, which is called when that is started, returns false, it or another one without a
   // task ends at once. So a worker whose replacement cannot be started need not end. Throws SetupError.
   void add_worker(const std::function<bool()>& is_needed = nullptr) {

@@ -226,7 +226,16 @@ Answer<Renewed> Moves::renew(Pipeline& pipeline, const std::vector<Receipt>& rec
 Answer<Outcomes> Moves::release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const {
   calls::release call(pipeline, keys_);
   for (const Receipt& receipt : receipts) call.body({keys_.bodies, receipt.id});
-  call.args(arg::delay(delay.count()));
+  call.args(arg::delay(delay.count()), arg::pause(0), arg::why(""));
+  for (const Receipt& receipt : receipts) call.each(arg::receipt(receipt.end_us));
+  return {pipeline, as_text};
+}
+
+Answer<Outcomes> Moves::release_and_pause(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds after,
+                                          std::string_view why) const {
+  calls::release call(pipeline, keys_);
+  for (const Receipt& receipt : receipts) call.body({keys_.bodies, receipt.id});
+  call.args(arg::delay(0), arg::pause(after.count()), arg::why(why));
   for (const Receipt& receipt : receipts) call.each(arg::receipt(receipt.end_us));
   return {pipeline, as_text};
 }
@@ -234,7 +243,7 @@ Answer<Outcomes> Moves::release(Pipeline& pipeline, const std::vector<Receipt>& 
 Answer<Outcomes> Moves::release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const {
   calls::release call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
-  call.args(arg::delay(0));
+  call.args(arg::delay(0), arg::pause(0), arg::why(""));
   for (std::size_t i = 0; i < ids.size(); ++i) call.each(arg::receipt(force ? "*" : "-"));
   return {pipeline, as_text};
 }

@@ -181,6 +181,10 @@ class Moves {
   Answer<Outcomes> nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const;
   Answer<Renewed> renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const;
   Answer<Outcomes> release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const;
+  // Releases the messages at once, and pauses the queue for `after`, at least 1 ms, unless it is paused. 'P' instead of
+  // one 'S': it was not paused before.
+  Answer<Outcomes> release_and_pause(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds after,
+                                     std::string_view why) const;
   Answer<Outcomes> release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const;
 
   // only_backoffs: moves messages whose backoff has ended, and no message whose lease has.

@@ -13,6 +13,7 @@ using std::chrono::milliseconds;
 
 constexpr std::int64_t kLongest = 100LL * 365 * 24 * 3'600'000;  // ms; another program may have set any TTL
 constexpr std::size_t kLongestWho = 256;
+constexpr std::size_t kLongestReason = 1024;
 
 PauseState as_pause(redis::Reply reply) {
   PauseState state;
@@ -46,6 +47,10 @@ Answer<PauseState> call(Pipeline& pipeline, const Keys& keys, const char* mode, 
 }
 
 }  // namespace
+
+std::string held_off_text(std::string_view reason) {
+  return std::string(kHeldOff) + std::string(reason.empty() ? "by a handler" : reason.substr(0, kLongestReason));
+}
 
 Answer<PauseState> read_pause(Pipeline& pipeline, const Keys& keys) { return call(pipeline, keys, "read", {}); }
 

@@ -10,11 +10,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace delayqueue::store {
 
 using redis::Answer;
 using redis::Pipeline;
+
+// The beginning of the reason of a pause by a handler: see release_and_pause in moves.h. Only its partition is paused,
+// because the script that releases the message cannot reach the others. Such a pause has no generation.
+constexpr std::string_view kHeldOff = "held off: ";
+std::string held_off_text(std::string_view reason);
+inline bool is_held_off(std::string_view reason) { return reason.substr(0, kHeldOff.size()) == kHeldOff; }
 
 struct PauseState {
   std::int64_t generation = -1;  // of the last setting; -1: there was none, or by a program that knows no generations
@@ -23,9 +30,10 @@ struct PauseState {
   std::optional<std::chrono::milliseconds> left{};  // until the pause ends; unset: it does not end
   bool wrong_type = false;                          // another program has written the key: the partition is paused
 
-  // Whether a program that knows no generations has paused this partition: then the others are not paused. The
-  // generation of a pause is odd, that of its end even.
-  bool is_local() const { return paused && generation % 2 != 1; }
+  // Whether a handler, or a program that knows no generations, has paused this partition: then the others are not
+  // paused. The generation of a pause is odd, that of its end even; that of one that has run out is still odd when a
+  // handler pauses.
+  bool is_local() const { return paused && (generation % 2 != 1 || is_held_off(reason)); }
 };
 
 // Who has set the pause of the queue, for people: a field of `settings` in partition 0. It is written after the pause

@@ -1,16 +1,20 @@
 -- release: return held messages as if they had not been delivered; or move waiting messages to the head of ready.
---! keys unack ready pending count attempts reason garbage dead running limits wake | body
---! args delay | receipt
+--! keys unack ready pending count attempts reason garbage dead running limits wake paused | body
+--! args delay pause why | receipt
 --! use ids ends leave
 --
 -- delay: ms until they are due again; '0': at once
+-- pause: if this releases a message by its receipt, the queue is paused for so many ms, unless it is paused; '0': it is
+--   not paused
+-- why: stored with the pause
 -- receipt: or '-': a message in pending or in a backoff, without a receipt; or '*': as '-', also if a consumer holds it
 --
 -- Spends no retry. A delivery that is released by receipt is not counted; others stay counted.
 -- The last message of a call is the next to be delivered.
--- Returns one character per message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*')
--- pending, or dead: then it leaves unack, where a late nack of a Go worker put it. For '-' and '*' also 'G': it has no
--- retry count, so ready2unack would not deliver it. Such a message moves from unack to garbage, but stays in pending.
+-- Returns one character per message: 'S' released, 'P' released by the call that has paused the queue (one of them),
+-- 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*') pending, or dead: then it leaves unack, where a late nack
+-- of a Go worker put it. For '-' and '*' also 'G': it has no retry count, so ready2unack would not deliver it. Such a
+-- message moves from unack to garbage, but stays in pending.
 
 local delay = tonumber(ARGV.delay)
 
@@ -79,10 +83,20 @@ end
 
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 local answer = {}
+-- Before a message is released: if Redis refuses the rest, the caller still has its receipt and calls again.
+local has_paused = false
+for i = 1, ARGV.pause ~= '0' and #ids or 0 do
+  local ends = scores[i] and end_of(scores[i])
+  if ends and ends == tonumber(ARGV.receipt[i]) then
+    has_paused = redis.call('SET', paused, ARGV.why, 'NX', 'PX', ARGV.pause)  --! check released_message_pauses
+    break
+  end
+end
 for i = 1, #ids do answer[i] = release(i) end
 local left = {}
 for i, id in ipairs(ids) do
   if answer[i] == 'S' or answer[i] == 'G' then left[#left + 1] = id end
+  if answer[i] == 'S' and has_paused then answer[i], has_paused = 'P', false end
 end
 leave(left)  --! check released_message_frees_its_place
 return table.concat(answer)

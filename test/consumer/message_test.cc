@@ -73,6 +73,8 @@ TEST_CASE("verdict: each factory sets kind, wait and reason") {
       {reject("never"), Verdict::Kind::reject, std::nullopt, "never"},
       {snooze(0ms), Verdict::Kind::snooze, 0ms, ""},
       {snooze(1h), Verdict::Kind::snooze, 3'600'000ms, ""},
+      {pause_queue(1min), Verdict::Kind::pause_queue, 60'000ms, ""},
+      {pause_queue(0ms, bytes), Verdict::Kind::pause_queue, 0ms, bytes},
   };
   for (const Row& row : rows) {
     CAPTURE(&row - rows);

@@ -99,7 +99,7 @@ void produce(Guarded& guarded, const std::string& user, const KeyOptions& queue 
 void consume(Guarded& guarded, const std::string& user) {
   Seeds seeds(guarded);
   guarded.admin.cmd({"CONFIG", "RESETSTAT"});
-  for (const char* payload : {"ack", "nack", "reject", "snooze", "again", "slow", "late"}) seeds.send(payload);
+  for (const char* payload : {"ack", "nack", "reject", "snooze", "again", "hold", "slow", "late"}) seeds.send(payload);
   seeds.send("reject", 0ms, 0);
   seeds.send("ack", 30ms);
   seeds.unack("ack", -10.0000005);
@@ -115,7 +115,7 @@ void consume(Guarded& guarded, const std::string& user) {
   options.tuning.poll_interval = 200ms;  // a consumer watches for shorter delays
   Redis aside(guarded.server.socket());
   std::mutex mutex;
-  std::atomic<bool> snoozed{false}, again{false};
+  std::atomic<bool> snoozed{false}, again{false}, held{false};
   Consumer consumer(
       guarded.url(user), "orders",
       [&](const Message& message) {
@@ -123,6 +123,7 @@ void consume(Guarded& guarded, const std::string& user) {
         if (message.payload() == "reject") return reject("why");
         if (message.payload() == "snooze" && !snoozed.exchange(true)) return snooze(150ms);
         if (message.payload() == "again" && !again.exchange(true)) return snooze(0ms);
+        if (message.payload() == "hold" && !held.exchange(true)) return pause_queue(100ms, "429");
         if (message.payload() == "slow") std::this_thread::sleep_for(500ms);
         if (message.payload() == "late") {
           const std::lock_guard lock(mutex);
@@ -136,7 +137,7 @@ void consume(Guarded& guarded, const std::string& user) {
   const auto done = [&] {
     const Counts counts = inspector.counts();
     const ConsumerStats stats = consumer.metrics().stats;
-    return counts.totals.acked >= 7 && counts.dead == 2 && counts.garbage == 0 && counts.unack == 0 &&
+    return counts.totals.acked >= 8 && counts.dead == 2 && counts.garbage == 0 && counts.unack == 0 &&
            counts.pending == 0 && stats.delivered >= 10 &&
            guarded.admin.cmd({"HEXISTS", kBase + ":attempts", orphan}) == 0 &&
            !test::info("commandstats", "cmdstat_bzpopmin", guarded.admin).empty();

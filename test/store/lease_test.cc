@@ -168,8 +168,26 @@ TEST_CASE("release: a delay within a millisecond is rounded up, so that no messa
   const Keys& keys = scene.keys();
   CHECK(scene.run_at(1'800'000'000'123'001, scripts::release,
                      test::key_names(calls::release::keys(keys), {keys.bodies + scene.id("a")}),
-                     {"5", std::to_string(scene.receipt("a").end_us)}) == "S");
+                     {"5", "0", "", std::to_string(scene.receipt("a").end_us)}) == "S");
   CHECK(scene.score_us(keys.pending, "a") == 1'800'000'000'129'000);
+}
+
+TEST_CASE("release: with a pause the queue is paused unless it is, and only if a message is released by its receipt") {
+  Scene scene;
+  scene.put(At::held, "a").put(At::held, "b").put(At::held, "c");
+  const std::string& paused = scene.keys().paused;
+  CHECK(scene.run(&Moves::release_and_pause, {with_end(scene.receipt("a"), 5), {scene.id("none"), 5}}, 1h, "why") ==
+        "TG");
+  CHECK(scene.changes().empty());
+  CHECK(scene.cmd({"EXISTS", paused}) == 0);
+  CHECK(scene.run(&Moves::release_and_pause, {with_end(scene.receipt("a"), 5), scene.receipt("b"), scene.receipt("a")},
+                  1h, "why") == "TPS");
+  CHECK(scene.cmd({"GET", paused}) == "why");
+  CHECK(scene.cmd({"PTTL", paused}).integer > 3'590'000);
+  CHECK(scene.cmd({"PTTL", paused}).integer <= 3'600'000);
+  CHECK(scene.run(&Moves::release_and_pause, {scene.receipt("c")}, 2h, "other") == "S");
+  CHECK(scene.cmd({"GET", paused}) == "why");
+  CHECK(scene.cmd({"PTTL", paused}).integer <= 3'600'000);
 }
 
 TEST_CASE("release: by receipt needs the receipt of the current lease; each message has its own outcome") {

@@ -221,6 +221,10 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Moves::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 5min);
        }},
+      {"release with a pause",
+       [](Scene& s) {
+         s.run(&Moves::release_and_pause, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 5min, "why");
+       }},
       {"release waiting",
        [](Scene& s) {
          s.run(&Moves::release_waiting, s.ids({"later", "back", "held", "dead"}), true);

@@ -76,6 +76,7 @@ class DELAYQUEUE_EXPORT Delivery {
   bool nack(std::chrono::milliseconds after, std::string reason = {}) &&;
   bool reject(std::string reason = {}) &&;
   bool snooze(std::chrono::milliseconds after) &&;
+  bool pause_queue(std::chrono::milliseconds after, std::string reason = {}) &&;
 
   // Moves it to shared ownership, for executors whose tasks must be copyable. Several owners may settle it at the same
   // time: std::move(*shared).ack(). One of the calls returns true. If none does, the last owner drops it.

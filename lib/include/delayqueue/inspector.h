@@ -201,11 +201,11 @@ struct Action {
   std::string what{};                       // such as a command line; if the entry is not valid: its bytes
 };
 
-// A pause of a queue: see QueueAdmin::pause.
+// A pause of a queue: see QueueAdmin::pause, and the verdict pause_queue().
 struct Pause {
-  std::string reason{};
+  std::string reason{};                                          // of a verdict: it begins with "held off: "
   std::optional<std::chrono::system_clock::time_point> until{};  // by Redis' clock; unset: until resume()
-  // Who has set it, and when. Empty and unset: not known, as of pauses of programs that do not store this.
+  // Who has set it, and when. Empty and unset: not known, as of verdicts, and of programs that do not store this.
   std::string who{};
   std::optional<std::chrono::system_clock::time_point> since{};
 };

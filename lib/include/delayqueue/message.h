@@ -192,10 +192,10 @@ class DELAYQUEUE_EXPORT Message {
 // The result of a delivery, created by the functions below.
 class DELAYQUEUE_EXPORT Verdict {
  public:
-  enum class Kind { ack, nack, reject, snooze };
+  enum class Kind { ack, nack, reject, snooze, pause_queue };
 
   Kind kind() const { return kind_; }
-  // The wait of a nack or snooze; unset: of a nack, the backoff.
+  // The wait of a nack or snooze, the time of a pause; unset: of a nack, the backoff.
   const std::optional<std::chrono::milliseconds>& after() const { return after_; }
   const std::string& reason() const { return reason_; }  // its first 1 KiB is stored
 
@@ -212,6 +212,7 @@ class DELAYQUEUE_EXPORT Verdict {
   friend Verdict nack(std::chrono::milliseconds after, std::string reason);
   friend Verdict reject(std::string reason);
   friend Verdict snooze(std::chrono::milliseconds after);
+  friend Verdict pause_queue(std::chrono::milliseconds after, std::string reason);
   Verdict(Kind kind, std::optional<std::chrono::milliseconds> after, std::string reason)
       : kind_(kind), after_(after), reason_(std::move(reason)) {}
 
@@ -220,7 +221,7 @@ class DELAYQUEUE_EXPORT Verdict {
   std::string reason_;
 };
 
-DELAYQUEUE_EXPORT const char* to_string(Verdict::Kind kind);  // "ack", "nack", "reject", "snooze"
+DELAYQUEUE_EXPORT const char* to_string(Verdict::Kind kind);  // "ack", "nack", "reject" ...
 
 // The work is done: the message is deleted.
 [[nodiscard]] DELAYQUEUE_EXPORT Verdict ack();
@@ -240,6 +241,16 @@ DELAYQUEUE_EXPORT const char* to_string(Verdict::Kind kind);  // "ack", "nack", 
 // The work cannot be done now: the message is delivered again after `after`. Uses no retry, and is not counted as an
 // attempt.
 [[nodiscard]] DELAYQUEUE_EXPORT Verdict snooze(std::chrono::milliseconds after);
+
+// No work of this queue can be done now, as when an API answers 429: the message returns to the queue as after a snooze
+// of 0, and the queue is paused until `after` has passed since this verdict (0 counts as 1 ms). Then, or at the next
+// poll, consumers go on. Inspector::paused() returns this pause, with "held off: " in front of the reason, and
+// QueueAdmin::resume() ends it. It does not change a pause that is there: of two such verdicts the first counts.
+//
+// Handlers that run go on, and messages that other consumers hold already may still begin: their handlers return this
+// verdict, too. Of several partitions only that of the message is paused: the others find out by themselves. Go workers
+// ignore a pause. Throws std::invalid_argument if `after` is not 0 to a hundred years.
+[[nodiscard]] DELAYQUEUE_EXPORT Verdict pause_queue(std::chrono::milliseconds after, std::string reason = {});
 
 }  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue

@@ -24,6 +24,7 @@ struct ConsumerStats {
   std::uint64_t nacked = 0;         // settled as not done: nacks, exceptions and rejects
   std::uint64_t dead_lettered = 0;  // became dead letters: rejected, or out of retries after a nack or an ended lease
   std::uint64_t snoozed = 0;        // settled as snoozed
+  std::uint64_t queue_pauses = 0;   // settled by pause_queue(); some of them found the queue paused already
   std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
   std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
   std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
@@ -61,9 +62,9 @@ struct ConsumerQueueMetrics {
   // of which Redis has stored since when it has been due. While messages wait in ready this is a lower bound: see
   // docs/metrics.md. By Redis' clock up to the take, and at most a round trip too long.
   Histogram lateness{};
-  // From the beginning of the handler to its verdict, by Verdict::Kind: ack, nack, reject, snooze. An exception is a
-  // nack. With a handler of a Delivery: until the Delivery is settled or dropped.
-  std::array<Histogram, 4> handler_time{};
+  // From the beginning of the handler to its verdict, by Verdict::Kind: ack, nack, reject, snooze, pause_queue. An
+  // exception is a nack. With a handler of a Delivery: until the Delivery is settled or dropped.
+  std::array<Histogram, 5> handler_time{};
   // How long the handler that began first has been running, or its Delivery has not been settled; 0: none. Those that
   // have lost their lease count, too. When it ends, the next one may be noticed up to ConsumerTuning::poll_interval
   // late.

@@ -30,7 +30,7 @@ DELAYQUEUE_EXPORT const char* to_string(HeldMessages held);
 
 struct PauseOptions {
   std::optional<milliseconds> duration{};  // at least 1 ms; unset: until resume()
-  std::string reason{};
+  std::string reason{};                    // must not begin with "held off: ", as the pauses of handlers do
   std::string who{};  // who pauses, such as "anna@host7"; its first 256 bytes are stored with the pause
 };
 
@@ -205,7 +205,7 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // reached, nothing is. If another one cannot be reached, the call throws, and consumers apply the change there before
   // they take messages from it again.
   void pause(const PauseOptions& options = {});
-  void resume();  // ends the pause; does nothing if the queue is not paused
+  void resume();  // ends the pause, also one by pause_queue(); does nothing if the queue is not paused
 
   [[nodiscard]] std::optional<QueueLimits> set_limits(const QueueLimits& limits);  // see QueueLimits
 

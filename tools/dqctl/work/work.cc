@@ -66,7 +66,6 @@ std::string reason_of(const CommandResult& result, milliseconds timeout) {
 }
 
 Object object_of(const Message& message, const CommandResult& result, const WorkOutcome& outcome) {
-  static constexpr const char* kKinds[] = {"ack", "nack", "reject", "snooze"};
   static constexpr const char* kCauses[] = {nullptr, "timeout", "lost", "stop"};
   const char* cause = kCauses[static_cast<std::size_t>(result.cause)];
   Object object;
@@ -75,7 +74,7 @@ Object object_of(const Message& message, const CommandResult& result, const Work
   object.add("signal", result.signal != 0 ? std::optional(result.signal) : std::nullopt);
   object.add("ended", cause != nullptr ? std::optional<std::string>(cause) : std::nullopt);
   object.add("ms", result.duration.count());
-  object.add("verdict", kKinds[static_cast<std::size_t>(outcome.verdict.kind())]);
+  object.add("verdict", delayqueue::to_string(outcome.verdict.kind()));
   return object.add("reason", outcome.reason);
 }
 
@@ -178,6 +177,7 @@ void CommandRunner::report(const Message& message, const CommandResult& result, 
       ++rejected_;
       break;
     case Verdict::Kind::snooze:
+    case Verdict::Kind::pause_queue:
       ++put_off_;
       put_off_ids_.insert(message.id());
       break;
