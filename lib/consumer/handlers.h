@@ -62,8 +62,8 @@ class Handlers {
 
   // Removes the deliveries whose handlers have not begun, and returns them.
   std::vector<InFlightPtr> dequeue_all();
-  // The same for those of one lane of this queue. After a verdict that pauses the queue its handlers begin no more until
-  // this call: the deliveries are released instead.
+  // The same for those of one lane of this queue. After a verdict that pauses the queue its handlers begin no more
+  // until this call: the deliveries are released instead.
   std::vector<InFlightPtr> dequeue(std::size_t queue, std::size_t lane);
 
   // Lets another delivery begin in place of one that goes on without its lease, or whose handler hangs, so that others

@@ -246,8 +246,8 @@ void Settler::add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std:
   }
 }
 
-// The longest pause counts, from when its verdict was there: a request that is sent again, perhaps after an outage, does
-// not pause again.
+// The longest pause counts, from when its verdict was there: a request that is sent again, perhaps after an outage,
+// does not pause again.
 void Settler::add_pauses(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members) {
   const auto end_of = [](const InFlightMessage& delivery) {
     return std::chrono::time_point_cast<milliseconds>(delivery.settled_at) + *delivery.verdict->after();
