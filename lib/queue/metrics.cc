@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <locale>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -64,6 +66,14 @@ std::string seconds_text(microseconds span) {
   return text;
 }
 
+// Whole if it is, else with six significant digits; not by the locale.
+std::string number_text(double value) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  text << value;
+  return text.str();
+}
+
 // Writes one metric after the other: begin(), then its samples.
 class PrometheusText {
  public:
@@ -73,6 +83,7 @@ class PrometheusText {
   }
   void add(const std::string& labels, std::uint64_t value) { line("", labels, std::to_string(value)); }
   void add(const std::string& labels, microseconds value) { line("", labels, seconds_text(value)); }
+  void add(const std::string& labels, double value) { line("", labels, number_text(value)); }
   void add(const std::string& labels, bool value) { line("", labels, value ? "1" : "0"); }
 
   void add(const std::string& labels, const Histogram& histogram) {
@@ -193,6 +204,29 @@ void add_counts(PrometheusText& text, const std::vector<ReadQueue>& queues) {
   }
 }
 
+// A queue without limits has none of these.
+void add_limits(PrometheusText& text, const std::vector<ReadQueue>& queues) {
+  text.begin("delayqueue_limit", "gauge", "Limits of the queue: deliveries a second, at once, and messages in flight.");
+  for (const ReadQueue& one : queues) {
+    const auto add = [&](const char* limit, auto value) {
+      text.add(label_of(one.queue) + ',' + label("limit", limit), value);
+    };
+    if (const auto& rate = one.counts.limits.rate) {
+      add("rate", static_cast<double>(rate->messages) * 1000 / static_cast<double>(rate->per.count()));
+      add("burst", rate->burst);
+    }
+    if (const auto& running = one.counts.limits.running) add("running", *running);
+  }
+  add_all(text, queues, "delayqueue_running", "gauge", "Messages in flight that count against the limit.",
+          [](const ReadQueue& one) {
+            return one.counts.limits.running ? std::optional(one.counts.in_flight) : std::nullopt;
+          });
+  add_all(text, queues, "delayqueue_rate_wait_seconds", "gauge",
+          "Time until the rate of the queue allows another delivery; 0: it does now.", [](const ReadQueue& one) {
+            return one.counts.limits.rate ? std::optional(one.counts.next_delivery) : std::nullopt;
+          });
+}
+
 void add_handlers(PrometheusText& text, const std::vector<ConsumerQueueMetrics>& queues) {
   using Queue = ConsumerQueueMetrics;
   text.begin("delayqueue_lateness_seconds", "histogram",
@@ -267,6 +301,7 @@ std::string DELAYQUEUE_ABI::prometheus_text(const std::vector<QueueMetrics>& met
           [](const QueueMetrics& one) { return std::optional(one.counts.has_value()); });
   add_counts(text, queues);
   add_ages(text, queues);
+  add_limits(text, queues);
   add_all(text, queues, "delayqueue_redis_round_trip_seconds", "gauge", "Duration of the request that read the queue.",
           [](const ReadQueue& one) { return std::optional(one.round_trip); });
   return text.text();

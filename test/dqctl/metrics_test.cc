@@ -71,6 +71,24 @@ TEST_CASE("metrics: -o json and -o ndjson are refused, because the page is no JS
   CHECK(run({"metrics", "-o", "table"}).code == 0);
 }
 
+TEST_CASE("metrics: limits, as deliveries a second, and what holds the queue back; nothing of a queue without limits") {
+  const std::string queue = fresh_queue();
+  delayqueue::Producer(test::server().url(), queue).send("x");
+  const auto of_queue = [&](const std::string& name, const std::string& limit = "") {
+    const std::string labels = "queue=\"" + queue + '"' + (limit.empty() ? "" : ",limit=\"" + limit + '"');
+    return sample(run({"metrics", queue}).out, "delayqueue_" + name + '{' + labels + '}');
+  };
+  CHECK(of_queue("limit", "rate") == -1);
+  CHECK(of_queue("running") == -1);
+  CHECK(of_queue("rate_wait_seconds") == -1);
+  REQUIRE(run({"limit", queue, "--rate", "90/m", "--burst", "3", "--running", "50"}).code == 0);
+  CHECK(of_queue("limit", "rate") == 1.5);
+  CHECK(of_queue("limit", "burst") == 3);
+  CHECK(of_queue("limit", "running") == 50);
+  CHECK(of_queue("running") == 0);
+  CHECK(of_queue("rate_wait_seconds") == 0);
+}
+
 TEST_CASE("metrics: named queues only, each once") {
   test::empty_server();
   test::send("orders", {"x"});

@@ -29,6 +29,10 @@ int main() {
   queues[0].counts->paused = true;
   queues[0].counts->paused_until = queues[0].counts->now + 30min;
   queues[0].counts->oldest_ready = queues[0].counts->now - 20s;
+  queues[0].counts->limits.rate = Rate{10, 1min, 3};
+  queues[0].counts->limits.running = 50;
+  queues[0].counts->in_flight = 49;
+  queues[0].counts->next_delivery = 2500ms;
   queues[0].round_trip = 250us;
   queues[1].queue = strange;
   queues[1].counts = Counts();
