@@ -84,6 +84,8 @@ Keys make_keys(const std::string& queue, const KeyScheme& options, unsigned part
   keys.settings = keys.base + ":settings";
   keys.limits = keys.base + ":limits";
   keys.running = keys.base + ":running";
+  keys.unique = keys.base + ":unique";
+  keys.keys = keys.base + ":keys";
   keys.consumers = keys.base + ":consumers";
   keys.actions = keys.base + ":actions";
   keys.bodies = (options.bodies_under_dp ? base_of("dp", queue, options.hash_tag) : keys.base) + ":msg:";

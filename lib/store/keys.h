@@ -1,6 +1,6 @@
 // The names of a queue's keys. No other file builds one. Names and types are those of the Go library
 // HDT3213/delayqueue. This library adds attempts, reason, headers, dead, stats, paused, wake, wakes, watch, lock,
-// settings, limits, running, consumers and actions.
+// settings, limits, running, unique, keys, consumers and actions.
 //
 // A queue may have several partitions. Each is a complete set of keys, in another slot of a Cluster than the other
 // ones. Partition 0 has the keys of a queue without partitions.
@@ -21,6 +21,7 @@ struct Keys {
   std::string pending, ready, unack, retry, count, garbage;  // count is retry:cnt
   std::string attempts, reason, headers, dead, stats, paused, wake, watch, lock, settings;
   std::string limits, running;  // exist only while the queue has limits
+  std::string unique, keys;     // exist only while the queue has messages with unique keys
   std::string wakes;            // only of partition 0: it has the wake-ups of the others
   std::string consumers;        // only of partition 0: the registry of the queue's consumers
   std::string actions;          // only of partition 0: what operators have done

@@ -25,6 +25,18 @@ std::optional<microseconds> in_us(const Watcher& watcher) {
 
 arg::due as_due(const Due& due) { return due.delay ? arg::due("") : arg::due(due.at_ms); }
 
+const char* name_of(Conflict conflict) {
+  switch (conflict) {
+    case Conflict::keep:
+      return "keep";
+    case Conflict::replace:
+      return "replace";
+    case Conflict::postpone:
+      break;
+  }
+  return "postpone";
+}
+
 bool have_headers(const std::vector<NewMessage>& messages) {
   return std::any_of(messages.begin(), messages.end(), [](const NewMessage& one) { return !one.headers.empty(); });
 }
@@ -62,6 +74,28 @@ Answer<Outcomes> Moves::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   }
   pipeline.needs(staged.size());
   return {pipeline, as_sent};
+}
+
+Answer<KeyedSent> Moves::send_keyed(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms,
+                                    const KeyTerms& key_terms) const {
+  const std::vector<std::string> staged = stage(pipeline, messages);
+  calls::send_keyed call(pipeline, keys_);
+  for (const NewMessage& message : messages) call.body({keys_.bodies, message.id});
+  for (const std::string& name : staged) call.other({keys_.staged, name});
+  for (const NewMessage& message : messages) {
+    if (!message.holder.empty()) call.other({keys_.bodies, message.holder});
+  }
+  call.args(arg::new_ids(terms.new_ids), arg::delay(terms.due.delay), as_due(terms.due), arg::retries(terms.retries),
+            arg::ttl(terms.ttl.count()), key_terms.length ? arg::most(*key_terms.length) : arg::most(""),
+            arg::conflict(name_of(key_terms.conflict)), arg::in_flight(key_terms.while_in_flight),
+            arg::window(key_terms.window.count()), arg::max_wait(key_terms.max_wait),
+            arg::search_lists(options_.search_lists), arg::staged(!staged.empty()));
+  for (const NewMessage& message : messages) {
+    call.each(arg::payload(staged.empty() ? message.payload : std::string_view()), arg::key(message.key),
+              arg::header(message.headers));
+  }
+  pipeline.needs(staged.size());
+  return {pipeline, as_sent_keyed};
 }
 
 Answer<Outcomes> Moves::send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages,
@@ -380,9 +414,9 @@ Answer<Purged> Moves::purge_some(Pipeline& pipeline, const char* what, const std
 
 Answer<bool> Moves::forget(Pipeline& pipeline) const {
   calls::forget call(pipeline, keys_);
-  for (const std::string* key :
-       {&keys_.attempts, &keys_.reason, &keys_.headers, &keys_.stats, &keys_.paused, &keys_.wake, &keys_.wakes,
-        &keys_.watch, &keys_.lock, &keys_.limits, &keys_.running, &keys_.consumers, &keys_.actions}) {
+  for (const std::string* key : {&keys_.attempts, &keys_.reason, &keys_.headers, &keys_.stats, &keys_.paused,
+                                 &keys_.wake, &keys_.wakes, &keys_.watch, &keys_.lock, &keys_.limits, &keys_.running,
+                                 &keys_.unique, &keys_.keys, &keys_.consumers, &keys_.actions}) {
     call.deleted(*key);
   }
   return {pipeline, as_done};

@@ -41,6 +41,8 @@ struct NewMessage {
   std::string_view id;
   std::string_view payload;
   std::string_view headers{};  // packed: see headers.h; empty: none
+  // For send_keyed: the unique key, empty: none; and the id that an earlier answer to this message has named.
+  std::string_view key{}, holder{};
 };
 
 // The options of one send; they hold for all its messages.
@@ -51,6 +53,18 @@ struct SendTerms {
   bool new_ids = false;  // the ids are new, so the script does not check whether they exist
   // If the ids are new: whether the bodies are stored before the script runs; unset: if they have kStagedBytes or more.
   std::optional<bool> bodies_first{};
+};
+
+// What becomes of a send while another message holds its key: see UniqueOptions.
+enum class Conflict { keep, replace, postpone };
+
+// The options of a send whose messages have keys, or that must keep the length of the queue.
+struct KeyTerms {
+  Conflict conflict = Conflict::keep;
+  bool while_in_flight = true;             // keep: a message holds its key also while a consumer has it
+  milliseconds window{0};                  // keep: the key is held for so long after the send, in any case
+  std::optional<milliseconds> max_wait{};  // postpone: the due time is at most so long after the first send
+  std::optional<std::uint64_t> length{};   // most messages of the queue, without dead letters
 };
 
 // The consumer that calls pending2ready or pending2unack. Of all consumers one keeps the watch for the next due time:
@@ -132,6 +146,16 @@ class Moves {
   // delete_bodies() deletes those of one call, whose ids it gets in the order of the messages.
   bool stores_bodies_first(const std::vector<NewMessage>& messages, const SendTerms& terms) const;
   void delete_bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+  // send for messages with keys, and for a queue with a limit of its length. No key may be twice in a call. For each
+  // message the outcome is one of send's or:
+  //   'U'  nothing is stored: another message has the key, or the window of one is not over
+  //   'R'  that message has its payload and headers now and, with postpone, its due time
+  //   '?'  nothing is stored: call again with the id in `ids` as the holder of this message
+  //   'F'  nothing is stored: the queue is full. Then nothing of the call is stored
+  // `ids` of the answer: the ids of those other messages. A second call of one whose answer was lost must say that its
+  // ids are not new: then 'U' with its own id says that the first call has stored it. Large payloads are staged.
+  Answer<KeyedSent> send_keyed(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms,
+                               const KeyTerms& key_terms) const;
   // Whether the send that was just added is the first one since the queue was created or deleted by forget.
   static Answer<bool> is_first(Pipeline& pipeline);
 

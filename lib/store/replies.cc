@@ -108,6 +108,23 @@ bool as_first(Reply reply) {
   return reply.is_text() ? !reply.text().empty() && reply.text().back() == 'N' : reply.integer() < 0;
 }
 
+KeyedSent as_sent_keyed(Reply reply) {
+  std::string_view text = reply.text();
+  KeyedSent sent{next_word(text), {}, false};
+  sent.is_first = !sent.outcomes.empty() && sent.outcomes.back() == 'N';
+  if (sent.is_first) sent.outcomes.pop_back();
+  if (sent.outcomes.size() > kBatch)
+    throw ReplyError("unexpected answer: outcomes of more messages than a call can have");
+  sent.ids.resize(sent.outcomes.size());
+  for (std::size_t i = 0; i < sent.ids.size(); ++i) {
+    const char outcome = sent.outcomes[i];
+    if (outcome != 'U' && outcome != 'R' && outcome != '?') continue;
+    sent.ids[i] = next_word(text);
+    if (!is_id(sent.ids[i])) throw ReplyError("unexpected answer: no id of the message that has a key");
+  }
+  return sent;
+}
+
 Outcomes as_settled(Reply reply) { return as_outcomes(reply, 'S'); }
 
 Promoted as_promoted(Reply reply) {

@@ -43,6 +43,7 @@ std::vector<std::optional<std::string>> as_bodies(redis::Reply reply);
 // marked: a number is negative, and a string ends in N.
 Outcomes as_sent(redis::Reply reply);
 bool as_first(redis::Reply reply);
+KeyedSent as_sent_keyed(redis::Reply reply);
 
 // The outcomes of ack.lua. A number n stands for n messages that were settled.
 Outcomes as_settled(redis::Reply reply);

@@ -17,6 +17,13 @@ using std::chrono::microseconds;
 // The outcome of each message of a call, one character per message: see the header of the script.
 using Outcomes = std::string;
 
+// The outcomes of send_keyed.
+struct KeyedSent {
+  Outcomes outcomes;             // one character per message
+  std::vector<std::string> ids;  // for each message with 'U', 'R' or '?': of the message that has its key; else empty
+  bool is_first = false;         // the first send since the queue was created or deleted by forget
+};
+
 struct Promoted {
   std::size_t moved = 0;
   std::optional<microseconds> next;  // time until the next message is due; unset: none is pending

@@ -1,5 +1,5 @@
 -- cancel: delete a message that is not held; drop the retries of one that is.
---! keys body pending unack dead count attempts reason garbage ready retry stats headers
+--! keys body pending unack dead count attempts reason garbage ready retry stats headers keys
 --! args search_lists
 --! use ends metadata
 --

@@ -1,5 +1,5 @@
 -- gc: delete what is left of finished messages.
---! keys garbage unack pending dead count attempts reason headers | body
+--! keys garbage unack pending dead count attempts reason headers keys | body
 --! args before_id
 --! use any_ids metadata
 --

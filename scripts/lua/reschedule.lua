@@ -1,15 +1,14 @@
 -- reschedule: change the due time of a message that is neither held nor dead.
 --! keys body pending unack dead count attempts garbage ready retry wake stats
 --! args delay due search_lists
---! use due ends drop_probe
+--! use due ends drop_probe move_due
 --
 -- delay: in ms, or ''
 -- due: in ms since 1970, used when there is no delay
 -- search_lists: the id is removed from the lists if neither is longer than this. Else it stays, and
 --   ready2unack skips it
 --
--- A TTL moves with the due time. The end of the last lease is deleted, so a late ack is stale. If this message is
--- the probe, that is deleted: its time would be wrong when the message is ready again.
+-- A TTL moves with the due time, and a late ack is stale: see move_due.
 -- Returns 'moved', 'held' (even if cancelled since), 'dead', or 'unknown' (also without a retry count, since
 -- ready2unack would not deliver it).
 
@@ -22,48 +21,10 @@ local retries = redis.call('HGET', count, id)
 local last = redis.call('HGET', attempts, id)
 local in_zset = unack_score or pending_score or in_dead
 local finished = redis.call('SISMEMBER', garbage, id) == 1 and not in_zset or redis.call('EXISTS', body) == 0
-local list_length = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 if finished then return 'unknown' end
 if in_dead then return 'dead' end  --! check dead_letter_is_refused
 if unack_score and not is_backoff(end_of(unack_score)) then return 'held' end
 if not retries then return 'unknown' end  -- it would be dropped when it is due  --! check no_count_is_unknown
 
-local life = redis.call('PTTL', body)
-redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
-local new_life = life
-if life > 0 then
-  -- If the body would expire before the due time, another program has set one of them: then the TTL counts from now.
-  local from = pending_score and pending_score * 1000 - now < life and math.floor(pending_score * 1000 + 0.5) or now
-  new_life = math.max(1, math.min(math.ceil(life + due - from), 9e15))
-end
--- A longer TTL comes before the new place, a shorter one after it: a call that Redis refuses, and that is repeated, may
--- leave a TTL that is too long, but none that ends too early.
-if new_life > life then redis.call('PEXPIRE', body, new_life) end
-if last then
-  redis.call('HSET', attempts, id, string.match(last, '^%d+') or 1)
-elseif unack_score then
-  redis.call('HSET', attempts, id, 1)  -- it was in the backoff after its first delivery
-end
-local searches = not (unack_score or pending_score) and list_length <= tonumber(ARGV.search_lists)
-local old_entries = searches and not later and #redis.call('LPOS', ready, id, 'COUNT', 0) or 0
-if later then
-  redis.call('ZADD', pending, due / 1000, id)
-else
-  redis.call('LPUSH', ready, id)
-  redis.call('ZREM', pending, id)  --! check message_due_now_leaves_pending
-end
-if new_life < life then redis.call('PEXPIRE', body, new_life) end
-redis.call('ZREM', unack, id)  --! check message_leaves_its_backoff
---! check rescheduled_message_leaves_garbage
-redis.call('SREM', garbage, id)  -- a Go worker put it there, but a zset still has it
-if searches then  -- after the message has its new place: a failure must not lose it
-  if later then redis.call('LREM', ready, 0, id) end
-  if old_entries > 0 then redis.call('LREM', ready, -old_entries, id) end
-  redis.call('LREM', retry, 0, id)
-end
-drop_probe({id})  --! check probe_that_is_rescheduled_is_deleted
-
--- A hint, so its errors are ignored: the marker wakes a consumer if the message is due now, or first in pending.
-local head = later and redis.pcall('ZRANGE', pending, 0, 0)[1]
-if not later or head == id then redis.pcall('ZADD', wake, 'LT', later and due / 1000 or 0, 'w') end
+move_due(id, body, {unack = unack_score, pending = pending_score, last = last}, due, later)
 return 'moved'

@@ -86,6 +86,11 @@ void use(const Scanned& scanned) {
   use(scanned.ids);
   use(scanned.damaged);
 }
+void use(const KeyedSent& sent) {
+  use(sent.outcomes);
+  use(sent.ids);
+  REQUIRE(sent.ids.size() == sent.outcomes.size());
+}
 void use(const Purged& purged) { use(purged.garbage); }
 void use(const PurgedIds& purged) { use(purged.outcomes); }
 void use_time(const std::optional<std::int64_t>& us) {
@@ -226,6 +231,9 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
       return reader(kRequests.headers(p, {kId, kId}));
     },
     [](Pipeline& p) { return reader(scan(p, kKeys, Collection::headers, "0")); },
+    [](Pipeline& p) {
+      return reader(kRequests.send_keyed(p, {{kId, "x", {}, "key"}, {kId, "y"}}, {}, {}));
+    },
 };
 
 // True if the server's bytes contain the password, which libFuzzer guesses now and then. Errors quote the server.

@@ -63,6 +63,9 @@ std::vector<Damage> damages_to(const Keys& keys, const std::string& id, const Ce
   for (const std::string& packed : {std::string(), std::string("\0\xff", 2), kDigits, megabyte}) {
     add("headers", packed, {"HSET", keys.headers, id, packed});
   }
+  for (const std::string& key : {std::string(), std::string("another"), std::string("\0\n\xff", 3), megabyte}) {
+    add("keys", key, {"HSET", keys.keys, id, key});
+  }
   if (cells.count({"msg", id}) > 0) {
     for (const char* ttl : {"9223370000000000000", "9000000000000000", "4000000000000000000"}) {
       add("TTL", ttl, {"PEXPIRE", keys.bodies + id, ttl});
@@ -90,6 +93,14 @@ std::vector<Damage> damages_beside(const Keys& keys) {
     all.push_back({"watch = " + value, "", {{"SET", keys.watch, value}}});
   }
   all.push_back({"watch = 400 digits", "", {{"SET", keys.watch, kDigits + " x"}}});
+  for (const std::string& entry : {std::string(), std::string("x"), kDigits, std::string(36, 'x') + " 1 0",
+                                   std::string("00000000-0000-7000-8000-000000000000 1 ") + kDigits}) {
+    std::vector<std::string> command = {"HSET", keys.unique};
+    for (const char* name : {"later", "ready", "retry", "held", "over", "back", "dead", "garb", "none"}) {
+      command.insert(command.end(), {std::string("key ") + name, entry});
+    }
+    all.push_back({"unique = " + entry.substr(0, 40), "", {command}});
+  }
   for (const std::string score : {"inf", "-inf", "1e300"}) {
     all.push_back({"wake = " + score, "", {{"DEL", keys.wake}, {"ZADD", keys.wake, score, "w", score, "x"}}});
   }
@@ -183,7 +194,8 @@ std::vector<AnyMove> all_scripts() {
 // Whether a move chooses among the messages: then damage to one may change which others it takes.
 bool chooses(const std::string& move) {
   return move == "purge pending" || move == "purge ready" || move == "purge retry" || move == "purge dead" ||
-         move == "ready2unack one possible poison message" || move == "pending2unack";
+         move.rfind("send_keyed", 0) == 0 || move == "ready2unack one possible poison message" ||
+         move == "pending2unack";
 }
 
 // Runs one move on a queue without damage, and then with each kind of damage.
@@ -226,6 +238,7 @@ class DamageTest {
       const std::string place = at.first;
       const std::string id = at.second;
       if (place == "stats" || place == "wake" || place == "watch" || place == "consumers" || id == damage.id) continue;
+      if (place == "unique") continue;
       if (place == "limits" && id == "full") continue;  // a hint, which the message beside may have deleted
       const auto is = after.find(at);
       const std::string value = is == after.end() ? "-" : is->second;

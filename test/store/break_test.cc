@@ -33,12 +33,14 @@ std::set<std::string> settled_by(const std::string& name) {
                                                                        {"cancel pending", {"later"}},
                                                                        {"cancel ready", {"ready"}},
                                                                        {"cancel with headers", {"later"}},
+                                                                       {"cancel with a key", {"later"}},
                                                                        {"cancel backing off", {"back"}},
                                                                        {"cancel held", {"held"}},
                                                                        {"cancel dead", {"dead"}},
                                                                        {"purge_ids dead", {"dead"}},
                                                                        {"purge_ids pending", {"later"}},
                                                                        {"purge_ids with headers", {"dead"}},
+                                                                       {"purge_ids with keys", {"dead"}},
                                                                        {"purge_ids ready", {"ready"}},
                                                                        {"purge pending", {"due"}},
                                                                        {"purge dead", {"dead"}},
@@ -90,12 +92,12 @@ std::string run(Scene& scene, const AnyMove& one) {
 TEST_CASE("wrong type: a move refuses a key of another type and writes nothing, or does not use the key") {
   const auto keys = [](Scene& scene) {
     const Keys& k = scene.keys();
-    return std::vector<std::string>{k.pending,  k.ready,  k.unack, k.retry, k.count,  k.garbage,
-                                    k.attempts, k.reason, k.dead,  k.stats, k.headers};
+    return std::vector<std::string>{k.pending, k.ready, k.unack, k.retry,   k.count,  k.garbage, k.attempts,
+                                    k.reason,  k.dead,  k.stats, k.headers, k.unique, k.keys};
   };
   for (const AnyMove& one : test::all_moves()) {
     int refused = 0;
-    for (std::size_t i = 0; i < 11; ++i) {
+    for (std::size_t i = 0; i < 13; ++i) {
       Scene scene;
       test::put_messages_for(scene, one);
       const std::string key = keys(scene)[i];

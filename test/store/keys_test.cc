@@ -27,6 +27,8 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
   CHECK(keys.wakes == "dp:orders:wakes");
   CHECK(keys.limits == "dp:orders:limits");
   CHECK(keys.running == "dp:orders:running");
+  CHECK(keys.unique == "dp:orders:unique");
+  CHECK(keys.keys == "dp:orders:keys");
   CHECK(keys.consumers == "dp:orders:consumers");
   CHECK(keys.actions == "dp:orders:actions");
   CHECK(keys.queues == "dp:queues");
@@ -36,9 +38,10 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
 TEST_CASE("keys: all begin with the prefix, bodies too, except the channel") {
   const Keys keys = make_keys("orders", {"shop", false, false});
   for (const std::string* key :
-       {&keys.base,     &keys.pending, &keys.ready,    &keys.unack,  &keys.retry,   &keys.count,   &keys.garbage,
-        &keys.attempts, &keys.reason,  &keys.headers,  &keys.dead,   &keys.stats,   &keys.paused,  &keys.wake,
-        &keys.watch,    &keys.lock,    &keys.settings, &keys.limits, &keys.running, &keys.actions, &keys.bodies}) {
+       {&keys.base,    &keys.pending,  &keys.ready,  &keys.unack,   &keys.retry,    &keys.count,
+        &keys.garbage, &keys.attempts, &keys.reason, &keys.headers, &keys.dead,     &keys.stats,
+        &keys.paused,  &keys.wake,     &keys.watch,  &keys.lock,    &keys.settings, &keys.limits,
+        &keys.running, &keys.unique,   &keys.keys,   &keys.actions, &keys.bodies}) {
     CHECK(key->find("shop:orders") == 0);
   }
   CHECK(keys.queues == "shop:queues");
@@ -54,9 +57,9 @@ TEST_CASE("keys: with bodies_under_dp bodies are under dp: with any prefix, as i
 TEST_CASE("keys: a hash tag contains prefix and queue, and all keys of a move share it") {
   const Keys keys = make_keys("orders", {"shop", true, false});
   for (const std::string* key :
-       {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
-        &keys.reason, &keys.headers, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.limits,
-        &keys.running, &keys.actions, &keys.bodies}) {
+       {&keys.base,     &keys.pending, &keys.ready,   &keys.unack,  &keys.retry, &keys.count,   &keys.garbage,
+        &keys.attempts, &keys.reason,  &keys.headers, &keys.dead,   &keys.stats, &keys.paused,  &keys.wake,
+        &keys.watch,    &keys.limits,  &keys.running, &keys.unique, &keys.keys,  &keys.actions, &keys.bodies}) {
     CHECK(key->find("{shop:orders}") == 0);
   }
   CHECK(keys.bodies == "{shop:orders}:msg:");
@@ -129,9 +132,10 @@ TEST_CASE("partitions: have these names, with and without a hash tag in partitio
 TEST_CASE("partitions: all keys of one share its hash tag; the list of queues and the channel are the queue's") {
   const Keys keys = make_keys("orders", {"shop", false, false}, 5);
   for (const std::string* key :
-       {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts, &keys.reason,
-        &keys.headers, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.lock, &keys.settings,
-        &keys.actions, &keys.bodies, &keys.staged}) {
+       {&keys.pending,  &keys.ready,  &keys.unack,   &keys.retry,    &keys.count,  &keys.garbage,
+        &keys.attempts, &keys.reason, &keys.headers, &keys.dead,     &keys.stats,  &keys.paused,
+        &keys.wake,     &keys.watch,  &keys.lock,    &keys.settings, &keys.limits, &keys.running,
+        &keys.unique,   &keys.keys,   &keys.actions, &keys.bodies,   &keys.staged}) {
     CHECK(key->rfind(keys.base + ":", 0) == 0);
   }
   CHECK(keys.bodies == keys.base + ":msg:");

@@ -314,7 +314,7 @@ TEST_CASE("forget: deletes only a queue without messages, counts and garbage; th
     CHECK(redis.cmd({"EXISTS", scene.keys().stats}) == 1);
     redis.cmd({"DEL", scene.keys().base + ':' + left});
     for (const char* key : {"attempts", "reason", "stats", "paused", "wake", "wakes", "watch", "lock", "limits",
-                            "running", "consumers", "actions", "msg:x"}) {
+                            "running", "unique", "keys", "consumers", "actions", "msg:x"}) {
       redis.cmd({"SET", scene.keys().base + ':' + key, "x"});
     }
     redis.cmd({"HSET", scene.keys().settings, "pause", "7", "limits", "8", "length", "9"});

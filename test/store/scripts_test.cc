@@ -127,7 +127,7 @@ TEST_CASE("scripts: a name of a manifest is the place of its key or argument") {
   CHECK(nack.find("local receipt, delay, failure = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]\n") !=
         std::string::npos);
   CHECK(restore.find("local messages = (#ARGV / 8)\n") != std::string::npos);
-  CHECK(send.find("staged and KEYS[12 + messages + i] or ARGV[5 + i]\n") != std::string::npos);
+  CHECK(send.find("staged and KEYS[13 + messages + i] or ARGV[5 + i]\n") != std::string::npos);
   CHECK(body_of(scripts::send_new).find("local ids = {unpack(ARGV, 6, 5 + messages)}\n") != std::string::npos);
 }
 
@@ -138,18 +138,19 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     const auto calls = matches(code, "redis\\.p?call");
     CHECK(calls.size() > 0);
     CHECK(matches(code, "redis\\.p?call\\('[A-Z]+'[,)]").size() == calls.size());
-    // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. send and
-    // restore also delete staged payloads by it, and those of a RENAME that was refused, before it returns that error.
+    // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. A field of
+    // keys counts only for a message that is alive. send, send_keyed and restore also delete staged payloads by it, and those of a RENAME that was refused, before it returns that error.
     // pause reads the reason by it, whose key another program may have written. counts reads by it whether the probe is
     // still in ready, and what is read beside the limits, as `stats` shows it. What another program may have written as
     // a limit counts as absent; and a place in running that is not freed counts until the lease has ended. ready2unack,
     // take_paced and pending2unack call by it what they write after the leases: if Redis refuses that, they take the
     // leases back, since their ends would spend retries, and return the error.
     const std::string hints =
-        "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats|limits|running)[,)]|redis\\.pcall\\('ZRANGE', pending, (?:0, "
+        "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats|limits|running|keys)[,)]|redis\\.pcall\\('ZRANGE', pending, "
+        "(?:0, "
         "0|rank)";
     const std::string staged =
-        "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', payload, ";
+        "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[345]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', payload, ";
     const std::string reason = "redis\\.pcall\\('GETRANGE', paused";
     const std::string probe =
         "redis\\.pcall\\('HMGET', (?:count|attempts), probe|redis\\.pcall\\('(?:HGET', settings|HLEN', count)";
@@ -157,11 +158,12 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
         "redis\\.pcall\\('HSET', attempts, unpack\\(again\\)|redis\\.pcall\\('ZREMRANGEBYRANK', pending, 0, #ids - 1";
     const bool leases =
         script->name == "ready2unack" || script->name == "take_paced" || script->name == "pending2unack";
-    const std::string allowed = script->name == "send" || script->name == "restore" ? hints + '|' + staged
-                                : script->name == "pause"                           ? hints + '|' + reason
-                                : script->name == "counts"                          ? hints + '|' + probe
-                                : leases                                            ? hints + '|' + leased
-                                                                                    : hints;
+    const bool is_send = script->name == "send" || script->name == "send_keyed";
+    const std::string allowed = is_send || script->name == "restore" ? hints + '|' + staged
+                                : script->name == "pause"            ? hints + '|' + reason
+                                : script->name == "counts"           ? hints + '|' + probe
+                                : leases                             ? hints + '|' + leased
+                                                                     : hints;
     const std::string take_back =
         "redis\\.call\\('ZREM', unack, unpack\\(redis\\.call\\('ZRANGEBYSCORE', unack, score, score";
     CHECK(matches(code, take_back).size() == (leases ? 1 : 0));

@@ -3,6 +3,8 @@
 namespace test {
 
 using namespace std::chrono_literals;
+using delayqueue::store::Conflict;
+using delayqueue::store::KeyTerms;
 using delayqueue::store::Moves;
 
 namespace {
@@ -55,6 +57,15 @@ void add_limits(Scene& scene) {
         {"ZADD", scene.keys().running, scene.cmd({"ZSCORE", scene.keys().unack, scene.id(name)}).text, scene.id(name)});
   }
   scene.cmd({"ZADD", scene.keys().running, "1", scene.id("gone")});
+}
+
+// Some messages have unique keys, and the entries of the keys name them.
+void add_keys(Scene& scene) {
+  for (const char* name : {"later", "ready", "retry", "held", "over", "back", "cancel", "dead", "garb"}) {
+    const std::string id = scene.id(name);
+    scene.cmd({"HSET", scene.keys().keys, id, std::string("key ") + name});
+    scene.cmd({"HSET", scene.keys().unique, std::string("key ") + name, id + " 1700000000000000 0"});
+  }
 }
 
 }  // namespace
@@ -132,6 +143,77 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Moves::send, {{s.keep("none"), body, kHeaders}}, {{5min, 0}, 3, 1h, s.is_first()});
        }},
+      {"send_keyed",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed,
+               {{s.keep("none"), body, kHeaders, "key none"}, {s.keep("garb"), body, {}, "key garb"}}, {{5min, 0}},
+               KeyTerms{});
+       },
+       add_keys},
+      {"send_keyed now",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed, {{s.keep("none"), body, {}, "key over"}, {s.keep("garb"), body, {}, "key g"}},
+               {{0ms, 0}, 3, 1h}, KeyTerms{Conflict::keep, false, 1h, {}, 1000});
+       },
+       add_keys},
+      {"send_keyed fresh",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed, {{s.keep("none"), body, kHeaders, "key none"}, {s.keep("none2"), body}},
+               {{5min, 0}, 3, 0ms, s.is_first()}, KeyTerms{Conflict::keep, true, 1h, {}, 1000});
+       },
+       add_keys},
+      {"send_keyed of a finished one with a count, and one that is kept out",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed,
+               {{s.keep("none"), body, {}, "key later", s.keep("later")}, {s.keep("garb"), body, {}, "key garb"}},
+               {{5min, 0}}, KeyTerms{});
+       },
+       [](Scene& s) {
+         add_keys(s);
+         s.cmd({"HSET", s.keys().count, s.id("garb"), "7", s.id("none"), "7"});
+       }},
+      {"send_keyed staged",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed, {{s.keep("none"), large, {}, "key none"}, {s.keep("garb"), large, kHeaders, "k"}},
+               {{5min, 0}, 3, 1h}, KeyTerms{});
+       },
+       add_keys},
+      {"send_keyed replacing",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed,
+               {{s.keep("none"), body, {}, "key later", s.keep("later")},
+                {s.keep("none2"), body, kHeaders, "key ready", s.keep("ready")},
+                {s.keep("none3"), body, {}, "key retry", s.keep("retry")},
+                {s.keep("none4"), body, kHeaders, "key back", s.keep("back")}},
+               {{5min, 0}}, KeyTerms{Conflict::replace});
+       },
+       add_keys},
+      {"send_keyed replacing staged",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed,
+               {{s.keep("none"), large, {}, "key later", s.keep("later")},
+                {s.keep("none2"), large, {}, "key retry", s.keep("retry")}},
+               {{5min, 0}}, KeyTerms{Conflict::replace});
+       },
+       add_keys},
+      {"send_keyed replacing and postponing",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed,
+               {{s.keep("none"), body, {}, "key later", s.keep("later")},
+                {s.keep("none2"), body, {}, "key ready", s.keep("ready")},
+                {s.keep("none3"), body, {}, "key retry", s.keep("retry")},
+                {s.keep("none4"), body, {}, "key back", s.keep("back")}},
+               {{20min, 0}}, KeyTerms{Conflict::postpone});
+       },
+       add_keys},
+      {"send_keyed replacing and postponing to now",
+       [](Scene& s) {
+         s.run(&Moves::send_keyed,
+               {{s.keep("none"), body, {}, "key later", s.keep("later")},
+                {s.keep("none2"), body, {}, "key back", s.keep("back")}},
+               {{20min, 0}}, KeyTerms{Conflict::postpone, true, 0ms, 1min});
+       },
+       add_keys},
       {"pending2ready",
        [](Scene& s) {
          s.run(&Moves::pending2ready, true, {"me", std::chrono::seconds(1)});
@@ -264,6 +346,11 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Moves::gc, s.ids({"garb", "ready"}));
        },
        add_headers},
+      {"gc with keys",
+       [](Scene& s) {
+         s.run(&Moves::gc, s.ids({"garb", "ready"}));
+       },
+       add_keys},
       {"delete_orphaned_metadata with headers",
        [](Scene& s) {
          s.run(&Moves::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
@@ -275,6 +362,7 @@ const std::vector<AnyMove>& all_moves() {
        }},
       {"cancel pending", [](Scene& s) { s.run(&Moves::cancel, s.id("later")); }},
       {"cancel with headers", [](Scene& s) { s.run(&Moves::cancel, s.id("later")); }, add_headers},
+      {"cancel with a key", [](Scene& s) { s.run(&Moves::cancel, s.id("later")); }, add_keys},
       {"cancel ready", [](Scene& s) { s.run(&Moves::cancel, s.id("ready")); }},
       {"cancel backing off", [](Scene& s) { s.run(&Moves::cancel, s.id("back")); }},
       {"cancel held", [](Scene& s) { s.run(&Moves::cancel, s.id("held")); }},
@@ -357,6 +445,11 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Moves::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
        },
        add_headers},
+      {"purge_ids with keys",
+       [](Scene& s) {
+         s.run(&Moves::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
+       },
+       add_keys},
       {"purge_ids pending",
        [](Scene& s) {
          s.run(&Moves::purge_ids, s.keys().pending, s.ids({"dead", "later"}));
