@@ -1,5 +1,6 @@
 // Tests of dqctl limit.
 #include "preamble.h"
+#include "screen.h"
 
 namespace {
 
@@ -9,13 +10,16 @@ TEST_CASE("limit: sets, changes, shows and removes limits, as a table and as JSO
   CHECK(run({"limit", queue}).out == queue + " has no limits\n");
   expect(run({"limit", queue, "--rate", "100/s", "--burst", "20"}), 0,
          {out_has("rate 100/s"), err_has("Go library do not keep limits")});
-  expect(run({"limit", queue, "--running", "50"}), 0, {out_has("rate 100/s; 0 of 50 running")});
+  expect(run({"limit", queue, "--running", "50"}), 0, {out_has("rate 100/s; at most 20 at once; 0 of 50 running")});
   const json shown = parse_json(run({"limit", queue, "-o", "json"}).out);
   CHECK(shown.at("rate").at("messages") == 100);
   CHECK(shown.at("rate").at("per_ms") == 1000);
   CHECK(shown.at("rate").at("burst") == 20);
   CHECK(shown.at("running") == 50);
   CHECK(has(run({"stats", queue}).out, "rate 100/s; 0 of 50 running"));
+  const json stats = parse_json(run({"stats", queue, "-o", "json"}).out).at("queues").at(0);
+  CHECK(stats.at("limits").at("text") == "rate 100/s; 0 of 50 running");
+  CHECK(stats.at("limits").at("held_back").is_null());
   CHECK(run({"limit", queue, "--none"}).out == queue + " has no limits\n");
   CHECK(parse_json(run({"limit", queue, "-o", "json"}).out).at("rate").is_null());
 }
@@ -35,6 +39,22 @@ TEST_CASE("limit: stuck names the limit that holds a queue back, and not a missi
   CHECK(has(stuck.out, "dqctl limit " + queue));
   CHECK_FALSE(has(stuck.out, "no consumer"));
   CHECK(consumer.stop());
+}
+
+TEST_CASE("limit: top marks a queue that a limit holds back, and shows its limits in words") {
+  test::empty_server();
+  test::send("orders", {"a", "b"});
+  test::hold("orders", 1h);
+  test::send("mails", {"x"});
+  REQUIRE(run({"limit", "orders", "--running", "1", "--rate", "100/s"}).code == 0);
+  test::Screen screen({"top", "orders"});
+  REQUIRE(screen.shows("orders [limit]"));
+  CHECK(screen.shows("rate 100/s; 1 of 1 running"));
+  REQUIRE(run({"limit", "orders", "--running", "2"}).code == 0);
+  REQUIRE(screen.shows("limits: rate 100/s; 1 of 2 running"));
+  CHECK(screen.shows_not("[limit]"));
+  screen.type("\r");
+  CHECK(screen.shows("5 dead 0   rate 100/s; 1 of 2 running"));
 }
 
 TEST_CASE("limit: impossible values are refused with exit code 2, and a missing queue with 3") {

@@ -135,6 +135,7 @@ std::string body_text(const json& body) { return body.dump(); }
 TEST_CASE("serve: every route answers with the document that the interface describes") {
   const Filled filled;
   run({"pause", "orders", "--why", "test"});
+  run({"limit", "orders", "--rate", "100/s", "--burst", "20", "--running", "1"});
   const Served served({"--payloads", "--allow-changes"});
   const test::OpenApi api;
   const std::string queue = "/api/queues/orders";

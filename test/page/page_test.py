@@ -309,6 +309,20 @@ class Page(unittest.TestCase):
         self.show('#/audit')
         self.window.wait('both', lambda: [row[2] for row in self.rows() if row[3] == queue] == ['resume', 'pause'])
 
+    def test_the_limits_of_a_queue_are_shown_in_words_and_what_holds_it_back(self):
+        queue = 'limits'
+        self.queues.hold(queue, 'held', 3600)
+        self.queues.run('limit', queue, '--running', '2', '--rate', '100/s')
+        self.show('#/queue/limits')
+        self.window.wait_text('rate 100/s; 1 of 2 running', '.line .quiet')
+        self.assertNotIn('limit', self.window.text('.line .mark'))
+        self.queues.run('limit', queue, '--running', '1')
+        self.window.wait_text('1 of 1 running', '.line .quiet')
+        self.window.wait_text('limit', '.line .mark')
+        self.show('#/queues')
+        self.window.wait('held back', lambda: [row for row in self.rows() if row[0] == queue
+                                               and 'held back by its limit: 1 of 1 running' in row[1]])
+
     def test_dead_letters_are_redriven_by_reason_after_a_dry_run(self):
         queue = 'redrives'
         self.queues.bury(queue, ['a', 'b', 'c'], 'timeout')

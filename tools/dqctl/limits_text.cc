@@ -29,6 +29,10 @@ std::string running_text(const delayqueue::Counts& counts) {
   return count_text(counts.in_flight) + " of " + count_text(*counts.limits.running) + " running";
 }
 
+std::string with_running(const std::string& text, const delayqueue::Counts& counts) {
+  return text + (text.empty() ? "" : "; ") + running_text(counts);
+}
+
 }  // namespace
 
 std::string held_back_text(const delayqueue::Counts& counts) {
@@ -40,11 +44,13 @@ std::string held_back_text(const delayqueue::Counts& counts) {
 std::string limits_text(const delayqueue::Counts& counts) {
   std::string text;
   if (counts.limits.rate) text = rate_text(counts);
-  if (counts.limits.running) {
-    text += text.empty() ? "" : "; ";
-    text += running_text(counts);
-  }
-  return text;
+  return counts.limits.running ? with_running(text, counts) : text;
+}
+
+std::string limits_with_burst(const delayqueue::Counts& counts) {
+  std::string text;
+  if (counts.limits.rate) text = rate_text(counts) + "; at most " + count_text(counts.limits.rate->burst) + " at once";
+  return counts.limits.running ? with_running(text, counts) : text;
 }
 
 void add_limits(Object& object, const delayqueue::QueueLimits& limits) {
@@ -56,6 +62,20 @@ void add_limits(Object& object, const delayqueue::QueueLimits& limits) {
     object.add_null("rate");
   }
   object.add("running", limits.running);
+}
+
+void add_limits_of(Object& object, const delayqueue::Counts& counts) {
+  if (!counts.limits.rate && !counts.limits.running) {
+    object.add_null("limits");
+    return;
+  }
+  Object limits;
+  add_limits(limits, counts.limits);
+  limits.add("in_flight", counts.in_flight).add("next_delivery_us", counts.next_delivery.count());
+  const std::string held_back = held_back_text(counts);
+  limits.add("text", limits_text(counts));
+  limits.add("held_back", held_back.empty() ? std::nullopt : std::optional(held_back));
+  object.add("limits", limits);
 }
 
 }  // namespace dqctl

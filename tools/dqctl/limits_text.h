@@ -15,9 +15,15 @@ std::string rate_limit_text(const delayqueue::Rate& rate);  // "100/s", "10 each
 // 50 of 50 running". Empty: it has none.
 std::string limits_text(const delayqueue::Counts& counts);
 
+// The same with the burst: "rate 100/s; at most 20 at once; 3 of 50 running".
+std::string limits_with_burst(const delayqueue::Counts& counts);
+
 // Of these, what holds the queue back now: "held back by its rate of 100/s, next in 8 ms". Empty: nothing does.
 std::string held_back_text(const delayqueue::Counts& counts);
 
 void add_limits(Object& object, const delayqueue::QueueLimits& limits);
+
+// Adds `limits`: the limits, what counts against them, and the texts above. Null: it has none.
+void add_limits_of(Object& object, const delayqueue::Counts& counts);
 
 }  // namespace dqctl

@@ -33,7 +33,7 @@ Exit show(Context& context, const std::string& queue) {
   const delayqueue::Counts counts = context.counts(queue);
   const QueueLimits limits = context.inspector(queue).limits();
   if (context.out().is_table()) {
-    const std::string text = limits_text(counts);
+    const std::string text = limits_with_burst(counts);
     context.out().line(in_quotes(queue) + (text.empty() ? " has no limits" : ": " + text));
     return Exit::done;
   }

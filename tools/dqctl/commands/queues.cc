@@ -5,6 +5,7 @@
 #include <array>
 
 #include "commands.h"
+#include "limits_text.h"
 #include "output/table.h"
 #include "row_error.h"
 #include "signals.h"
@@ -99,7 +100,7 @@ void write_queues(Output& out, const std::vector<QueueSnapshot>& queues) {
                  number(counts.unack),
                  number(counts.retry),
                  {count_text(counts.dead), counts.dead == 0 ? Colour::dim : Colour::red},
-                 {counts.paused ? "paused" : "", Colour::yellow}},
+                 {counts.paused ? "paused" : held_back_text(counts), Colour::yellow}},
                 object_of(queue.name, counts));
   }
   listing.end();

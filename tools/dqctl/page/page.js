@@ -518,7 +518,8 @@ function stateOf(row) {
   const stuck = row.level && row.level !== 'ok' &&
     el('div', {}, mark(levelKind[row.level], row.level), ' ', row.finding || '');
   const paused = row.paused && el('div', {}, mark('warn', 'paused'), ' ', pauseText(row));
-  return stuck || paused ? [stuck, paused] : quiet(row.level ? 'nothing is stuck' : '–');
+  const held = row.limits?.held_back && el('div', {}, mark('warn', 'limit'), ' ', row.limits.held_back);
+  return stuck || paused || held ? [stuck, paused, held] : quiet(row.level ? 'nothing is stuck' : '–');
 }
 
 const pauseText = (row) => (row.paused_until ? `until ${timeText(row.paused_until)}` : 'until it is resumed') +
@@ -595,6 +596,7 @@ function queueView(address, wanted, query) {
         el('div', { class: 'line', key: 'head' }, el('h1', {}, name),
           row && row.level && row.level !== 'ok' && mark(levelKind[row.level], row.level),
           row && row.paused && [mark('warn', 'paused'), quiet(pauseText(row))],
+          row && row.limits && [row.limits.held_back && mark('warn', 'limit'), quiet(row.limits.text)],
           changes() && row && span('line end', (row.paused ? ['resume', 'repause'] : ['pause'])
             .concat('redrive', 'purge').map((action) => button(action, address)))),
         el('nav', { class: 'tabs', 'aria-label': 'Parts of the queue', key: 'tabs' },

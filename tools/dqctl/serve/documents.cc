@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "limits_text.h"
 #include "pause_text.h"
 #include "totals.h"
 
@@ -41,8 +42,8 @@ Object queue_fields(const QueueReading& reading, std::size_t history_minutes) {
   object.add("queue", reading.queue);
   if (!reading.error.empty()) {
     for (const char* name : kQueueNumbers) object.add_null(name);
-    for (const char* name :
-         {"oldest_due", "oldest_lease", "lateness_ms", "oldest_ms", "partitions", "rates", "level", "finding"}) {
+    for (const char* name : {"limits", "oldest_due", "oldest_lease", "lateness_ms", "oldest_ms", "partitions", "rates",
+                             "level", "finding"}) {
       object.add_null(name);
     }
     return object.add("history_minutes", history_minutes).add("error", printable(reading.error));
@@ -52,6 +53,7 @@ Object queue_fields(const QueueReading& reading, std::size_t history_minutes) {
   object.add("retry", counts.retry).add("dead", counts.dead).add("due", counts.due).add("overdue", counts.overdue);
   object.add("paused", counts.paused);
   if (reading.state.pause) add_pause(object, *reading.state.pause);
+  add_limits_of(object, counts);
   object.add("oldest_due", counts.oldest_due).add("oldest_lease", counts.oldest_lease);
   object.add("lateness_ms", in_ms(reading.oldest)).add("oldest_ms", in_ms(reading.oldest));
   object.add("partitions", counts.partitions);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "limits_text.h"
 #include "output/text.h"
 
 namespace dqctl {
@@ -112,6 +113,10 @@ Style style_of(const QueueSnapshot& queue, Sort sort) {
   return kPlain;
 }
 
+std::string mark_of(const QueueSnapshot& queue) {
+  return queue.counts.paused ? " [paused]" : held_back_text(queue.counts).empty() ? "" : " [limit]";
+}
+
 bool needs_a_look(const QueueSnapshot& queue) { return !queue.error.empty() || !queue.finding.empty(); }
 
 std::string bars(const std::vector<double>& values, std::size_t width) {
@@ -147,7 +152,7 @@ void put_in_order(std::vector<QueueSnapshot>& queues, Sort sort, bool other_way)
 QueueTable::QueueTable(std::size_t width, const std::vector<QueueSnapshot>& queues) : wide_(width >= kWide) {
   std::size_t longest = 5;
   for (const QueueSnapshot& queue : queues) {
-    longest = std::max(longest, dqctl::width_of(printable(queue.name)) + (queue.counts.paused ? 9 : 0));
+    longest = std::max(longest, dqctl::width_of(printable(queue.name)) + mark_of(queue).size());
   }
   const std::size_t least = kMarks + (width < kNarrow ? 10 : 16);
   std::size_t left = width > least ? width - least : 0;
@@ -186,7 +191,7 @@ void QueueTable::write_titles(Line& line, Sort sort) const {
 void QueueTable::write(Line& line, const QueueSnapshot& queue, bool selected) const {
   line.add(selected ? ">" : " ").add(needs_a_look(queue) ? "!" : " ", kWrong);
   if (selected) line.select();
-  const std::string mark = queue.counts.paused ? " [paused]" : "";
+  const std::string mark = mark_of(queue);
   const std::size_t room = name_width_ > mark.size() ? name_width_ - mark.size() : 0;
   line.add(cut(printable(queue.name), room), kBold).add(mark, kNotable).fill(kMarks + name_width_);
   if (!queue.error.empty()) {

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "filter.h"
+#include "limits_text.h"
 #include "top/top.h"
 
 namespace dqctl {
@@ -114,6 +115,12 @@ std::uint64_t dead_letters_of(const Snapshot& snapshot, const std::string& queue
   return found == snapshot.queues.end() ? 0 : found->counts.dead;
 }
 
+// What is stuck, else what the limits are.
+std::string finding_of(const QueueSnapshot& queue) {
+  const std::string limits = limits_text(queue.counts);
+  return queue.finding.empty() && !limits.empty() ? "limits: " + limits : queue.finding;
+}
+
 std::string state_text(const MessageInfo& message) {
   std::string text = delayqueue::to_string(message.state);
   if (message.state != State::unack) return text;
@@ -222,6 +229,7 @@ void Top::draw_help(Canvas& canvas) {
                            "                                        was due, else since it was sent",
                            " SENT/S DELIV/S ACK/S FAIL/S            per second, since the last poll",
                            "",
+                           " [limit] after a name: a limit of the queue holds it back now (dqctl limit)",
                            " ! before a name: `dqctl stuck` warns of it by default, except for lost payloads",
                            "   and hot retries, which only its samples show, and messages held too long",
                            "",
@@ -240,7 +248,7 @@ void Top::draw_queues(Canvas& canvas, const Snapshot& snapshot) {
   const auto found =
       std::find_if(queues.begin(), queues.end(), [&](const QueueSnapshot& one) { return one.name == chosen_; });
   const std::size_t at = found == queues.end() ? 0 : static_cast<std::size_t>(found - queues.begin());
-  if (!queues.empty()) finding_ = queues[at].finding;
+  if (!queues.empty()) finding_ = finding_of(queues[at]);
   const std::size_t page = canvas.left() > 2 ? canvas.left() - 2 : 0;
   if (page == 0) return;
   first_row_ = std::min(first_row_, at);
@@ -267,6 +275,7 @@ void Top::draw_messages(Canvas& canvas, const Snapshot& snapshot) {
     tabs.add(text, chosen ? kBar : kPlain);
   }
   if (cursors_.size() > 1) tabs.add("  page " + std::to_string(cursors_.size()));
+  if (const std::string limits = limits_text(snapshot.queue.counts); !limits.empty()) tabs.add("  " + limits, kNotable);
   const bool wide = size_.columns >= kWholeIds;
   canvas.line()
       .add("  ")
