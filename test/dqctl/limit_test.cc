@@ -54,7 +54,7 @@ TEST_CASE("limit: top marks a queue that a limit holds back, and shows its limit
   REQUIRE(screen.shows("limits: rate 100/s; 1 of 2 running"));
   CHECK(screen.shows_not("[limit]"));
   screen.type("\r");
-  CHECK(screen.shows("5 dead 0   rate 100/s; 1 of 2 running"));
+  CHECK(screen.shows("5 dead 0   rate 100/s; 1 of 2"));
 }
 
 TEST_CASE("limit: impossible values are refused with exit code 2, and a missing queue with 3") {
