@@ -57,6 +57,32 @@ TEST_CASE("limit: top marks a queue that a limit holds back, and shows its limit
   CHECK(screen.shows("5 dead 0   rate 100/s; 1 of 2"));
 }
 
+TEST_CASE("limit R30: doctor names consumers of versions that keep no limits, and says what no list has") {
+  test::empty_server();
+  test::send("orders", {"a"});
+  const auto put = [](const std::string& id, const std::string& name, const std::string& version) {
+    const auto time = test::redis().cmd({"TIME"}).strings();
+    const long long now = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]);
+    test::redis().cmd({"HSET", "dp:orders:consumers", "0197f3a4-5b6c-7d8e-9f01-00000000000" + id,
+                       std::to_string(now + 60'000'000) + ' ' + std::to_string(now) + "\nname=" + name +
+                           "\nhost=host3\npid=4711\nversion=" + version + "\nqueues=1\nqueue=orders\n"});
+  };
+  put("1", "old", "0.0.9");
+  put("2", "strange", "new");
+  put("3", "current", delayqueue::version());
+  put("4", "later", "0.10.2");
+  CHECK_FALSE(has(run({"doctor", "orders"}).out, "limits"));
+  expect(run({"limit", "orders", "--running", "5"}), 0,
+         {err_has("old, pid 4711 on host3, version 0.0.9, does not keep limits"), err_has("version new,")});
+  const std::string out = run({"doctor", "orders", "--settle", "1ms"}).out;
+  CHECK(has(out, "note        old, pid 4711 on host3, version 0.0.9, does not keep the limits of the queue"));
+  CHECK(has(out, "note        strange, pid 4711 on host3, version new,"));
+  CHECK(has(out, "workers of the Go library do not keep them"));
+  CHECK_FALSE(has(out, "current,"));
+  CHECK_FALSE(has(out, "later,"));
+  CHECK(parse_json(run({"doctor", "orders", "--settle", "1ms", "-o", "json"}).out).at("without_limits").size() == 2);
+}
+
 TEST_CASE("limit: impossible values are refused with exit code 2, and a missing queue with 3") {
   const std::string queue = fresh_queue();
   delayqueue::Producer(test::server().url(), queue).send("x");

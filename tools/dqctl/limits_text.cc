@@ -2,6 +2,8 @@
 
 #include "output/text.h"
 
+#include <array>
+#include <charconv>
 #include <optional>
 
 namespace dqctl {
@@ -29,6 +31,21 @@ std::string running_text(const delayqueue::Counts& counts) {
   return count_text(counts.in_flight) + " of " + count_text(*counts.limits.running) + " running";
 }
 
+// The first version whose consumers keep limits.
+constexpr std::array<int, 3> kFirstWithLimits = {0, 1, 0};
+
+bool keeps_limits(const std::string& version) {
+  std::array<int, 3> numbers{};
+  const char* at = version.data();
+  const char* const end = at + version.size();
+  for (int& number : numbers) {
+    const auto [rest, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) return false;
+    at = rest != end ? rest + 1 : rest;
+  }
+  return numbers >= kFirstWithLimits;
+}
+
 std::string with_running(const std::string& text, const delayqueue::Counts& counts) {
   return text + (text.empty() ? "" : "; ") + running_text(counts);
 }
@@ -51,6 +68,19 @@ std::string limits_with_burst(const delayqueue::Counts& counts) {
   std::string text;
   if (counts.limits.rate) text = rate_text(counts) + "; at most " + count_text(counts.limits.rate->burst) + " at once";
   return counts.limits.running ? with_running(text, counts) : text;
+}
+
+std::vector<std::string> consumers_without_limits(delayqueue::Inspector& inspector) try {
+  std::vector<std::string> without;
+  for (const delayqueue::Worker& one : inspector.workers()) {
+    if (one.damaged || keeps_limits(one.version)) continue;
+    without.push_back((one.name.empty() ? "a consumer" : printable(one.name)) + ", pid " + std::to_string(one.pid) +
+                      " on " + printable(one.host) + ", " +
+                      (one.version.empty() ? "without a version" : "version " + printable(one.version)));
+  }
+  return without;
+} catch (const delayqueue::ReplyError&) {
+  return {};
 }
 
 void add_limits(Object& object, const delayqueue::QueueLimits& limits) {

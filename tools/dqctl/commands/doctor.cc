@@ -8,6 +8,7 @@
 #include <map>
 
 #include "commands.h"
+#include "limits_text.h"
 #include "row_error.h"
 #include "signals.h"
 #include "stuck.h"
@@ -109,8 +110,18 @@ struct Findings {
   std::optional<Latency> latency{};
   std::size_t partitions = 1;
   std::string unpartitioned{};  // a message of a program older than partitions; empty: none was found
+  bool has_limits = false;
+  std::vector<std::string> without_limits{};  // consumers that do not keep them
   std::optional<CheckReport> check{};
 };
+
+// Who does not keep the limits of the queue, if it has any.
+void read_limits(Inspector& inspector, Findings& found) try {
+  const delayqueue::QueueLimits limits = inspector.limits();
+  found.has_limits = limits.rate || limits.running;
+  if (found.has_limits) found.without_limits = consumers_without_limits(inspector);
+} catch (const delayqueue::ReplyError&) {
+}
 
 // A queue with partitions has several; that of partition 0 is shown, if it answers.
 ServerInfo server_of(Inspector& inspector, const std::vector<ServerInfo>& masters, std::size_t partitions,
@@ -286,6 +297,13 @@ void write_risks(Output& out, const Findings& found, const DoctorArgs& args) {
     clean = false;
   }
   if (clean) out.line("risks       " + out.paint(Colour::green, "none found"));
+  for (const std::string& one : found.without_limits) {
+    line("note", Colour::yellow, one + ", does not keep the limits of the queue: update it");
+  }
+  if (found.has_limits) {
+    line("note", Colour::plain,
+         "the queue has limits; workers of the Go library do not keep them, and are in no list of consumers");
+  }
   if (found.unpartitioned.empty()) return;
   line("note", Colour::yellow,
        "partition 0 has messages of a program that knows no partitions, such as " + found.unpartitioned +
@@ -380,6 +398,7 @@ Exit doctor(Context& context, const DoctorArgs& args) {
       delayqueue::add_partition_risks(found.masters);
       found.unpartitioned = unpartitioned_id(inspector);
     }
+    if (!args.queue.empty() && !context.options.partition) read_limits(inspector, found);
     found.server = server_of(inspector, found.masters, found.partitions, args);
     found.latency = latency_of(inspector);
   } catch (const delayqueue::ConnectionError&) {
@@ -411,6 +430,7 @@ Exit doctor(Context& context, const DoctorArgs& args) {
     Object object;
     object.add("server", object_with_latency(found.server, found.latency)).add("servers", servers).add("risks", risks);
     if (found.check) object.add("queue", args.queue).add("check", object_of(*found.check));
+    if (found.has_limits) object.add("without_limits", found.without_limits);
     if (found.partitions > 1) {
       object.add("partitions", found.partitions);
       found.unpartitioned.empty() ? object.add_null("unpartitioned") : object.add("unpartitioned", found.unpartitioned);

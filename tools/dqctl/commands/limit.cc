@@ -63,7 +63,12 @@ Exit limit(Context& context, const LimitArgs& args) {
     }
     if (!context.admin(args.queue).set_limits(wanted)) continue;  // another operator has set others meanwhile
     context.note_change(args.queue, std::nullopt);
-    if (!args.none) context.out().stderr_line("workers of the Go library do not keep limits");
+    if (!args.none) {
+      context.out().stderr_line("workers of the Go library do not keep limits");
+      for (const std::string& one : consumers_without_limits(context.inspector(args.queue))) {
+        context.out().stderr_line(one + ", does not keep limits: update it");
+      }
+    }
     return show(context, args.queue);
   }
   throw Failure(Exit::failed, "another operator goes on changing the limits of " + in_quotes(args.queue) +
