@@ -92,6 +92,7 @@ void add(Counts& sum, const Counts& counts) {
   sum.paused = sum.paused || counts.paused;
   if (!sum.limits.rate) sum.limits.rate = counts.limits.rate;
   if (!sum.limits.running) sum.limits.running = counts.limits.running;
+  if (!sum.limits.length) sum.limits.length = counts.limits.length;
   sum.in_flight += counts.in_flight;
   sum.next_delivery = std::min(sum.next_delivery, counts.next_delivery);
   sum.partitions += counts.partitions;

@@ -9,7 +9,7 @@ namespace delayqueue {
 namespace {
 
 constexpr std::uint64_t kMostMessages = 1'000'000;  // a second, and in a burst
-constexpr std::uint64_t kMostRunning = 1'000'000'000;
+constexpr std::uint64_t kMostInQueue = 1'000'000'000;
 constexpr milliseconds kLongestPeriod{86'400'000};
 constexpr milliseconds kBurst{100};  // the time whose messages are the default burst
 
@@ -17,6 +17,15 @@ void check_range(const char* member, std::uint64_t value, std::uint64_t least, s
   if (value >= least && value <= most) return;
   throw std::invalid_argument(std::string(member) + ": " + std::to_string(value) + "; expected " +
                               std::to_string(least) + " to " + std::to_string(most));
+}
+
+// Each partition has its share.
+void check_divided(const char* member, std::uint64_t value, unsigned partitions) {
+  check_range(member, value, 1, kMostInQueue);
+  if (value >= partitions) return;
+  const std::string parts = std::to_string(partitions);
+  throw std::invalid_argument(std::string(member) + ": " + std::to_string(value) + ", but the queue has had " + parts +
+                              " partitions, which divide the limit among them; expected at least " + parts);
 }
 
 store::RateLimit checked(const Rate& rate) {
@@ -39,15 +48,10 @@ store::Limits checked(const QueueLimits& limits, unsigned partitions) {
   check_range("generation", limits.generation, 0, std::uint64_t{1} << 53);
   all.generation = static_cast<std::int64_t>(limits.generation);
   if (limits.rate) all.rate = checked(*limits.rate);
-  if (limits.running) {
-    check_range("running", *limits.running, 1, kMostRunning);
-    if (*limits.running < partitions) {
-      throw std::invalid_argument("running: " + std::to_string(*limits.running) + ", but the queue has had " +
-                                  std::to_string(partitions) + " partitions, which divide the limit among them; " +
-                                  "expected at least " + std::to_string(partitions));
-    }
-    all.running = limits.running;
-  }
+  if (limits.running) check_divided("running", *limits.running, partitions);
+  if (limits.length) check_divided("length", *limits.length, partitions);
+  all.running = limits.running;
+  all.length = limits.length;
   return all;
 }
 
@@ -59,6 +63,7 @@ QueueLimits limits_of(const store::Limits& limits) {
     all.rate = Rate{limits.rate->messages, per, limits.rate->burst};
   }
   all.running = limits.running;
+  all.length = limits.length;
   return all;
 }
 

@@ -95,7 +95,8 @@ std::vector<AsyncSend> AsyncQueue::take_batch() {
 std::vector<SendRequest> AsyncQueue::send(std::vector<AsyncSend>& sends) {
   std::vector<SendRequest> requests(sends.size());
   for (std::size_t i = 0; i < sends.size(); ++i) {
-    requests[i].messages.push_back({std::move(sends[i].id), sends[i].payload, &sends[i].terms, sends[i].headers});
+    requests[i].messages.push_back(
+        {std::move(sends[i].id), sends[i].payload, &sends[i].terms, sends[i].headers, sends[i].key});
   }
   const auto began = std::chrono::steady_clock::now();
   router_.send(requests, began);

@@ -22,6 +22,7 @@ struct AsyncSend {
   std::string payload;
   std::string headers;  // packed
   store::SendTerms terms;
+  std::string key;  // see UniqueOptions; empty: none
   SendCallback done;
 
   std::size_t size() const { return payload.size() + headers.size(); }

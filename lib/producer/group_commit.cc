@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -52,12 +53,23 @@ class CountedThread {
 
 bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
   return &a == &b || (a.due.delay == b.due.delay && a.due.at_ms == b.due.at_ms && a.retries == b.retries &&
-                      a.ttl == b.ttl && a.new_ids == b.new_ids);
+                      a.ttl == b.ttl && a.new_ids == b.new_ids && a.unique == b.unique);
 }
 
-SendOutcome outcome_of(char answer) {
-  return answer == '1' ? SendOutcome::created : answer == 'C' ? SendOutcome::cancelled : SendOutcome::existed;
+// What the script has answered for a message. `holder`: see store::KeyedSent.
+void set_outcome(PendingMessage& message, char answer, const std::string& holder) {
+  const bool is_by_itself = message.was_in_doubt && holder == message.id;  // by an earlier attempt of the call
+  message.outcome = answer == '1'                    ? SendOutcome::created
+                    : answer == 'C'                  ? SendOutcome::cancelled
+                    : answer == 'U' && !is_by_itself ? SendOutcome::kept
+                    : answer == 'R'                  ? SendOutcome::replaced
+                    : answer == '?'                  ? SendOutcome::not_written
+                                                     : SendOutcome::existed;
+  if (answer == '?') message.holder = holder;
+  if (answer == 'U' || answer == 'R') message.id = holder;
 }
+
+bool has_full(const store::Outcomes& outcomes) { return outcomes.find('F') != store::Outcomes::npos; }
 
 // Of messages whose script call was answered with an error. A server that cannot serve now, such as a replica, or one
 // that loads its data, has refused the first write of the script, so nothing is written.
@@ -126,8 +138,10 @@ struct SendCall {
   std::size_t messages = 0;
   std::size_t bytes = 0;
   std::optional<redis::Answer<store::Outcomes>> answer{};
-  std::optional<redis::Answer<bool>> is_first{};  // see Moves::is_first
-  bool stores_bodies_first = false;               // see Moves::stores_bodies_first
+  std::optional<redis::Answer<store::KeyedSent>> keyed{};  // in its place, if the messages have unique keys
+  std::set<std::string_view> keys{};                       // these
+  std::optional<redis::Answer<bool>> is_first{};           // see Moves::is_first
+  bool stores_bodies_first = false;                        // see Moves::stores_bodies_first
 
   template <class Function>
   void for_each(Function function) const {
@@ -142,24 +156,32 @@ struct SendCall {
 
   bool fits(const SendStep& step) const {
     return same_terms(*terms, step.terms()) && bodies_first == step.slice->bodies_first &&
-           messages + step.messages() <= store::kBatch && bytes + step.bytes <= kCallBytes;
+           messages + step.messages() <= store::kBatch && bytes + step.bytes <= kCallBytes && !has_key_of(step);
+  }
+
+  // Of two messages with a key the script would have to know what the first does.
+  bool has_key_of(const SendStep& step) const {
+    bool has = false;
+    if (!keys.empty()) step.for_each([&](const PendingMessage& one) { has = has || keys.count(one.key) > 0; });
+    return has;
   }
 
   void add(const SendStep& step) {
     steps.push_back(step);
     messages += step.messages();
     bytes += step.bytes;
+    if (terms->unique) step.for_each([&](const PendingMessage& message) { keys.insert(message.key); });
   }
 
   // One outcome for each message. Throws the error with which Redis answered, or ReplyError if it answered for another
   // number of messages.
-  store::Outcomes outcomes() const {
-    store::Outcomes outcomes = answer->get();
-    if (outcomes.size() != messages) {
-      throw ReplyError("send: the server answered for " + std::to_string(outcomes.size()) + " messages; expected " +
-                       std::to_string(messages));
+  store::KeyedSent outcomes() const {
+    store::KeyedSent sent = keyed ? keyed->get() : store::KeyedSent{answer->get(), {}, is_first->get()};
+    if (sent.outcomes.size() != messages) {
+      throw ReplyError("send: the server answered for " + std::to_string(sent.outcomes.size()) +
+                       " messages; expected " + std::to_string(messages));
     }
-    return outcomes;
+    return sent;
   }
 };
 
@@ -170,22 +192,25 @@ struct InFlightBatch {
   std::vector<SendCall> calls{};
   std::size_t messages = 0;
   std::size_t bytes = 0;
+  std::optional<std::uint64_t> length{};  // the most messages of the partition; unset: there is no limit
   std::optional<redis::Pipeline> pipeline{};
   redis::Clock::time_point sent_at{};
-  std::optional<redis::Answer<store::Layout>> layout{};
+  std::optional<redis::Answer<store::SenderSettings>> settings{};
   std::optional<redis::Answer<std::optional<std::string>>> marker{};
   WriteConcern::Asked confirmation{};
 
   // Adds the step to this script call or a later one. Returns which one it is; nothing if there is no room. A message
   // that is larger than a call may be gets a batch for itself, because the server may refuse it by closing the
-  // connection.
+  // connection. A script stores all of its call or, if the queue is full, nothing: so with a limit of the length a step
+  // shares none.
   std::optional<std::size_t> add(const SendStep& step, std::size_t first_call) {
     if (!calls.empty()) {
       if (step.bytes > kCallBytes || calls.front().bytes > kCallBytes) return std::nullopt;
       if (bytes + step.bytes > kBatchBytes || messages + step.messages() > kBatchMessages) return std::nullopt;
     }
     const auto first = calls.begin() + static_cast<std::ptrdiff_t>(first_call);
-    auto call = std::find_if(first, calls.end(), [&](const SendCall& one) { return one.fits(step); });
+    auto call =
+        length ? calls.end() : std::find_if(first, calls.end(), [&](const SendCall& one) { return one.fits(step); });
     if (call == calls.end()) {
       if (calls.size() == kBatchCalls) return std::nullopt;
       calls.push_back({&step.terms(), step.slice->bodies_first});
@@ -199,7 +224,8 @@ struct InFlightBatch {
 
   // Whether no message can exist already.
   bool has_only_new() const {
-    return std::all_of(calls.begin(), calls.end(), [](const SendCall& call) { return call.terms->new_ids; });
+    return std::all_of(calls.begin(), calls.end(),
+                       [](const SendCall& call) { return call.terms->new_ids && !call.terms->unique; });
   }
 
   // Adds the script calls to the pipeline.
@@ -208,13 +234,19 @@ struct InFlightBatch {
     for (SendCall& call : calls) {
       together.clear();
       call.for_each([&](const PendingMessage& message) {
-        together.push_back({message.id, message.payload, message.headers});
+        together.push_back({message.id, message.payload, message.headers, message.key, message.holder});
       });
       store::SendTerms terms = *call.terms;
       terms.bodies_first = call.bodies_first;
-      call.stores_bodies_first = moves.stores_bodies_first(together, terms);
-      call.answer = moves.send(*pipeline, together, terms);
-      call.is_first = store::Moves::is_first(*pipeline);
+      if (terms.unique || length) {
+        store::KeyTerms key_terms = terms.unique.value_or(store::KeyTerms());
+        key_terms.length = length;
+        call.keyed = moves.send_keyed(*pipeline, together, terms, key_terms);
+      } else {
+        call.stores_bodies_first = moves.stores_bodies_first(together, terms);
+        call.answer = moves.send(*pipeline, together, terms);
+        call.is_first = store::Moves::is_first(*pipeline);
+      }
     }
   }
 };
@@ -443,6 +475,7 @@ void GroupCommit::pump(WaitingThread& leader, redis::Connection& connection, std
 bool GroupCommit::load(InFlightBatch& batch, const WaitingThread& leader) {
   const std::lock_guard lock(mutex_);
   ++batch_count_;
+  if (copy_ != nullptr) batch.length = copy_->length();
   while (!waiting_.empty() && add_step(batch, *waiting_.front())) {
     Slice& slice = *waiting_.front();
     waiting_.pop_front();
@@ -475,7 +508,7 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) {
   batch.add_requests(moves);
   batch.sent_at = redis::Clock::now();
   if (copy_ != nullptr && copy_->is_read_again() && batch.sent_at >= next_layout_) {
-    batch.layout = store::read_layout(pipeline, moves.keys());
+    batch.settings = store::read_sender_settings(pipeline, moves.keys());
     next_layout_ = batch.sent_at + kLayoutInterval;
   }
   if (takes_markers_) batch.marker = moves.take_marker(pipeline);
@@ -508,11 +541,16 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
   if (marker) markers_.push_back(std::move(*marker));
   const std::vector<SendCall> calls = std::exchange(batch.calls, {});
   for (const SendCall& call : calls) {
-    store::Outcomes answers;
+    store::KeyedSent sent;
     auto failure = redis::attempt([&] {
-      answers = call.outcomes();
-      needs_registration_ = needs_registration_ || call.is_first->get();
+      sent = call.outcomes();
+      needs_registration_ = needs_registration_ || sent.is_first;
     });
+    if (!failure && call.keyed && has_full(sent.outcomes)) {
+      failure = {Failure::Kind::queue_full, "send: " + shared_connection_.endpoint().queue() +
+                                                " is full: it may have " + std::to_string(batch.length.value_or(0)) +
+                                                " messages here; nothing of this step was stored; send again later"};
+    }
     const bool is_unconfirmed = !failure && missing;
     if (is_unconfirmed) failure = {missing->kind, "sent to " + connection.where() + ", but " + missing->text};
     if (failure) {
@@ -521,8 +559,11 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
       // The server may not be the master any more. Where a slot moves, other slots can be used.
       if (!failure->is_reply() && failure->kind != Failure::Kind::slot_unavailable) broken = failure;
     } else {
-      auto answer = answers.begin();
-      call.for_each([&](PendingMessage& message) { message.outcome = outcome_of(*answer++); });
+      std::size_t i = 0;
+      call.for_each([&](PendingMessage& message) {
+        set_outcome(message, sent.outcomes[i], call.keyed ? sent.ids[i] : std::string());
+        ++i;
+      });
     }
     for (const SendStep& step : call.steps) finish_step(step, failure);
   }
@@ -534,7 +575,7 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
 // The layout and the marker. A missing right, or another type of a key, is no error of the sends.
 std::optional<std::string> GroupCommit::read_extras(const InFlightBatch& batch) {
   static_cast<void>(redis::attempt([&] {
-    if (batch.layout) copy_->remember(batch.layout->get());
+    if (batch.settings) copy_->remember(batch.settings->get());
   }));
   std::optional<std::string> due;
   static_cast<void>(redis::attempt([&] {

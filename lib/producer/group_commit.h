@@ -33,13 +33,17 @@ namespace delayqueue {
 
 // What became of a message.
 enum class SendOutcome {
-  not_written,  // no server has run its script call, so it may be sent elsewhere
+  // No server has run its script call, so it may be sent elsewhere. If its slice has no failure: the script has stored
+  // nothing of it, because it must also be given the body of `holder`.
+  not_written,
   in_doubt,     // its bytes may have left, so it may be stored
   refused,      // Redis has refused its script call
   not_durable,  // the server has executed it, but not confirmed in time that it is as durable as required
-  created,      // these three as in SendResult: the server has executed its script call
+  created,      // these as in SendResult: the server has executed its script call
   existed,
   cancelled,
+  kept,
+  replaced,
 };
 
 // A message that is sent, and its outcome.
@@ -48,6 +52,8 @@ struct PendingMessage {
   std::string_view payload{};
   const store::SendTerms* terms = nullptr;
   std::string_view headers{};  // packed
+  std::string_view key{};      // see UniqueOptions; empty: none
+  std::string holder{};        // the id of the message that had the key at the last call of the script
   SendOutcome outcome = SendOutcome::not_written;
   bool was_in_doubt = false;  // after an earlier attempt of the call
 
@@ -56,14 +62,16 @@ struct PendingMessage {
   SendResult send_result() const {
     return outcome == SendOutcome::created     ? SendResult::created
            : outcome == SendOutcome::cancelled ? SendResult::cancelled
+           : outcome == SendOutcome::kept      ? SendResult::kept
+           : outcome == SendOutcome::replaced  ? SendResult::replaced
                                                : SendResult::existed;
   }
   Sent result() const& { return {id, send_result()}; }
   Sent result() && { return {std::move(id), send_result()}; }
 };
 
-// Messages of one call that go to the same partition: see Router. They are sent in atomic steps. The messages of a step
-// have the same terms; a step has at most 200 messages and 256 KiB, unless a single message is larger. Steps of several
+// Messages of one call that go to the same partition: see Router. No two have the same key. They are sent in atomic
+// steps. The messages of a step have the same terms; a step has at most 200 messages and 256 KiB, unless a single message is larger. Steps of several
 // slices may share a script call. After a failed step the rest is not sent.
 struct Slice {
   std::vector<PendingMessage*> messages{};

@@ -5,6 +5,7 @@
 #include "producer/send_reporter.h"
 #include "queue/option_checks.h"
 #include "queue/state.h"
+#include "redis/escaped.h"
 
 #include <chrono>
 #include <deque>
@@ -13,12 +14,7 @@
 #include <utility>
 
 namespace delayqueue {
-namespace {
-
-// The id of the caller; empty: Router makes one.
-std::string id_for(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
-
-}  // namespace
+namespace {}  // namespace
 
 class Producer::Impl {
  public:
@@ -49,6 +45,7 @@ class Producer::Impl {
  private:
   std::vector<SendRequest> send(std::vector<PendingMessage> messages);
   std::vector<Sent> send_all(std::vector<PendingMessage> messages);
+  std::string id_for(const SendOptions& options) const;
   store::SendTerms terms_of(const SendOptions& options) const;
   void check_payload(std::string_view payload) const;
 
@@ -57,6 +54,14 @@ class Producer::Impl {
   Router router_;
   AsyncQueue async_;  // last: its thread uses the members above
 };
+
+// The id of the caller; empty: Router makes one.
+std::string Producer::Impl::id_for(const SendOptions& options) const {
+  if (options.id.empty()) return "";
+  std::string id = id_of("id", options.id);
+  if (!options.unique.key.empty()) router_.check_id_with_key(id);
+  return id;
+}
 
 store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
   store::SendTerms terms;
@@ -67,6 +72,7 @@ store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
   if (options.ttl) check_at_least("ttl", *options.ttl, milliseconds(1));
   terms.ttl = options.ttl.value_or(milliseconds(0));
   terms.new_ids = options.id.empty();
+  terms.unique = key_terms_of(options.unique);
   return terms;
 }
 
@@ -81,13 +87,14 @@ Sent Producer::Impl::send(std::string_view payload, const SendOptions& options) 
   const store::SendTerms terms = terms_of(options);
   const std::string headers = packed_headers(options.headers);
   std::vector<PendingMessage> message;
-  message.push_back({id_for(options), payload, &terms, headers});
+  message.push_back({id_for(options), payload, &terms, headers, options.unique.key});
   return std::move(send(std::move(message)).front().messages.front()).result();
 }
 
 bool Producer::Impl::send_async(std::string& payload, const SendOptions& options, SendCallback& done, bool may_block) {
   check_payload(payload);
-  AsyncSend send{id_for(options), "", packed_headers(options.headers), terms_of(options), std::move(done)};
+  AsyncSend send{id_for(options), "", packed_headers(options.headers), terms_of(options), options.unique.key,
+                 std::move(done)};
   return async_.enqueue(std::move(send), payload, may_block);
 }
 
@@ -113,7 +120,7 @@ std::vector<Sent> Producer::Impl::send_batch(const std::vector<OutgoingMessage>&
   for (const OutgoingMessage& message : outgoing) {
     check_payload(message.payload);
     terms.push_back(terms_of(message.options));
-    messages.push_back({id_for(message.options), message.payload, &terms.back()});
+    messages.push_back({id_for(message.options), message.payload, &terms.back(), "", message.options.unique.key});
     if (message.options.headers.empty()) continue;
     messages.back().headers = headers.emplace_back(packed_headers(message.options.headers));
   }
@@ -186,6 +193,10 @@ bool Producer::do_flush(milliseconds timeout) { return impl_->flush(timeout); }
 std::vector<Sent> Producer::do_send_views(const std::vector<std::string_view>& payloads, const SendOptions& options) {
   if (!options.id.empty())
     throw std::invalid_argument("id: " + options.id + "; every message of a batch needs its own");
+  if (!options.unique.key.empty()) {
+    throw std::invalid_argument("unique.key: \"" + redis::escaped(options.unique.key) +
+                                "\"; every message of a batch needs its own");
+  }
   if (!impl_->has_before_send()) return impl_->send_views(payloads, options);
   std::vector<OutgoingMessage> messages;
   messages.reserve(payloads.size());

@@ -21,6 +21,8 @@ inline NextStep next_step(SendOutcome outcome, const redis::Failure& failure, bo
     case SendOutcome::created:
     case SendOutcome::existed:
     case SendOutcome::cancelled:
+    case SendOutcome::kept:
+    case SendOutcome::replaced:
       return NextStep::none;
     case SendOutcome::refused:
     case SendOutcome::not_durable:  // to wait once more would double the timeout that the caller has set

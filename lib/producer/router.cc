@@ -2,6 +2,7 @@
 
 #include "os/resources.h"
 #include "producer/repeat.h"
+#include "redis/escaped.h"
 #include "redis/pipeline.h"
 #include "redis/time_limit.h"
 #include "store/record.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int kThreadsOfFirst = 4;  // that send at once, before the second connection is used
 constexpr int kMostMoves = 8;       // of a message
+constexpr int kMostAsks = 100;      // of a message with a unique key: see store::SentMessages
 constexpr int kMostForwards = 8;    // round trips of one thread that forwards markers
 constexpr std::size_t kPartBytes = 256 * 1024;
 
@@ -214,6 +216,12 @@ unsigned Router::partition_of(const std::string& id) {
 // The partition that an id is in which names this one, as far as is known.
 unsigned Router::known(unsigned named) const { return named < keeper_.known().top ? named : 0; }
 
+void Router::check_id_with_key(const std::string& id) const {
+  if (named_by(id) == 0) return;
+  throw std::invalid_argument("id: " + id + " is of partition " + std::to_string(named_by(id)) +
+                              "; expected an id of partition 0, such as of new_id(), with a unique key");
+}
+
 SharedConnection& Router::connection_of(const std::string& id) { return partition(known(named_by(id))).connection; }
 
 // ---- Calls by id ----------------------------------------------------------------------------------------------------
@@ -281,6 +289,11 @@ struct Router::Part {
   std::size_t bytes = 0;  // of payloads and headers
   int moves = 0;          // to another partition
   bool waits = false;     // it stays where it is, also if the server does not answer
+  // With keys: it is sent after all parts of earlier turns. Those have earlier messages with the same keys, of `after`.
+  std::size_t turn = 0;
+  std::vector<const SendRequest*> after{};
+  bool has_keys = false;
+  int asks = 0;  // how often messages were sent again to name the messages that have their keys
 
   bool has_room(std::size_t size) const {
     return !spreads || (slice.messages.size() < store::kBatch && bytes + size <= kPartBytes);
@@ -291,7 +304,14 @@ struct Router::Part {
   void add(PendingMessage& message) {
     slice.messages.push_back(&message);
     bytes += message.size();
+    has_keys = has_keys || !message.key.empty();
   }
+};
+
+// The last message so far with a key.
+struct Router::KeyUse {
+  std::size_t turn;
+  const SendRequest* by;
 };
 
 void Router::send(std::vector<SendRequest>& requests, Clock::time_point began) {
@@ -311,10 +331,28 @@ void Router::attempt(std::vector<SendRequest>& requests) {
     }
   }
   std::vector<Part> parts = parts_of(requests);
-  Parts next;
-  next.reserve(parts.size());
-  for (Part& part : parts) next.push_back(&part);
-  while (!next.empty()) next = send_round(std::move(next));
+  const auto is_later = [](const Part& a, const Part& b) { return a.turn < b.turn; };
+  if (!std::is_sorted(parts.begin(), parts.end(), is_later)) std::stable_sort(parts.begin(), parts.end(), is_later);
+  for (auto part = parts.begin(); part != parts.end();) {
+    const std::size_t turn = part->turn;
+    Parts next;
+    for (; part != parts.end() && part->turn == turn; ++part) {
+      if (!follows_failure(*part)) next.push_back(&*part);
+    }
+    while (!next.empty()) next = send_round(std::move(next));
+  }
+}
+
+// Whether an earlier message with a key of the part is to be repeated. If the part overtook it, the repeat would
+// overwrite what the part has stored: so the part fails, too, and is repeated behind it.
+bool Router::follows_failure(Part& part) {
+  for (const SendRequest* const earlier : part.after) {
+    if (!earlier->failure || !earlier->failure->is_connection()) continue;
+    part.slice.failure = earlier->failure;
+    finish(part);
+    return true;
+  }
+  return false;
 }
 
 // ---- Repeats --------------------------------------------------------------------------------------------------------
@@ -529,9 +567,10 @@ void Router::fail(SendRequest& request, Failure failure) const {
 std::vector<Router::Part> Router::parts_of(std::vector<SendRequest>& requests) {
   std::vector<Part> parts;
   parts.reserve(requests.size());
+  KeyUses uses;
   for (SendRequest& request : requests) {
     const std::size_t before = parts.size();
-    auto failure = redis::attempt([&] { add_parts(request, parts); });
+    auto failure = redis::attempt([&] { add_parts(request, uses, parts); });
     if (!failure) continue;
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(before), parts.end());
     fail(request, std::move(*failure));
@@ -539,24 +578,37 @@ std::vector<Router::Part> Router::parts_of(std::vector<SendRequest>& requests) {
   return parts;
 }
 
-void Router::add_parts(SendRequest& whole, std::vector<Part>& parts) {
+// Messages with keys are in partition 0, where their ids are, too: see Producer.
+void Router::add_parts(SendRequest& whole, KeyUses& uses, std::vector<Part>& parts) {
   const bool spreads_new = count() > 1;
   const auto first = static_cast<std::ptrdiff_t>(parts.size());
   for (PendingMessage& message : whole.messages) {
     const bool is_new = message.terms->new_ids;
-    const bool spreads = is_new && spreads_new;
-    const unsigned number = is_new ? 0 : partition_of(message.id);
-    const auto end = parts.rend() - first;
-    const auto latest = std::find_if(
-        parts.rbegin(), end, [&](const Part& part) { return part.spreads == spreads && part.partition == number; });
-    if (latest != end && latest->has_room(message.size())) {
-      latest->add(message);
-    } else {
-      parts.push_back({&whole, spreads, number});
-      parts.back().slice.bodies_first = whole.bodies_first;
-      parts.back().slice.patience = whole.patience;
-      parts.back().add(message);
+    const bool has_key = !message.key.empty();
+    const bool spreads = is_new && spreads_new && !has_key;
+    const unsigned number = is_new || has_key ? 0 : partition_of(message.id);
+    std::size_t turn = 0;
+    const SendRequest* after = nullptr;
+    if (has_key) {
+      const auto [use, is_first] = uses.try_emplace(message.key, KeyUse{0, &whole});
+      if (!is_first) {
+        turn = ++use->second.turn;
+        after = std::exchange(use->second.by, &whole);
+      }
     }
+    const auto end = parts.rend() - first;
+    const auto latest = std::find_if(parts.rbegin(), end, [&](const Part& part) {
+      return part.spreads == spreads && part.partition == number && part.turn == turn;
+    });
+    Part* part = latest != end && latest->has_room(message.size()) ? &*latest : nullptr;
+    if (part == nullptr) {
+      part = &parts.emplace_back(Part{&whole, spreads, number});
+      part->slice.bodies_first = whole.bodies_first;
+      part->slice.patience = whole.patience;
+      part->turn = turn;
+    }
+    part->add(message);
+    if (after != nullptr && after != &whole) part->after.push_back(after);
   }
   for (auto part = parts.begin() + first; part != parts.end(); ++part) {
     if (part->spreads) part->partition = choose(*part);
@@ -566,7 +618,7 @@ void Router::add_parts(SendRequest& whole, std::vector<Part>& parts) {
 
 // Sends the parts once, to several servers at the same time if that is worth threads. One call at a time does so: if
 // several calls are under way, they keep all servers busy without, and more requests would only wait at the servers.
-// Returns the parts that go to another partition.
+// Returns the parts that are sent again: to another partition, or to name the messages that have their keys.
 Router::Parts Router::send_round(Parts parts) {
   if (parts.size() == 1) return send_one_by_one(parts);
   const unsigned first = parts.front()->partition;
@@ -636,7 +688,7 @@ std::set<std::string> Router::worth_threads(const Parts& parts, const std::vecto
 }
 
 // Sends to one partition after the other, in the order of the parts: threads that all began with the partitions of the
-// same server would meet there. Returns the parts that go to another partition.
+// same server would meet there. Returns the parts that are sent again.
 Router::Parts Router::send_one_by_one(const Parts& parts) {
   Parts moved;
   for (auto next = parts.begin(); next != parts.end();) {
@@ -647,7 +699,7 @@ Router::Parts Router::send_one_by_one(const Parts& parts) {
     }
     send_together(number, together);
     for (Part* const part : together) {
-      if (move_after_failure(*part)) {
+      if (move_after_failure(*part) || asks_again(*part)) {
         moved.push_back(part);
       } else {
         finish(*part);
@@ -680,6 +732,28 @@ void Router::send_together(unsigned number, const Parts& parts) {
   }
   if (partitions > 1) turns_.go_on_from(number, partitions, [this](unsigned other) { return allows(other); });
   if (!markers.empty()) forward(number, std::move(markers));
+}
+
+// Keeps those messages of the part that are sent again, with the bodies of the messages that have their keys. Returns
+// whether there are any.
+bool Router::asks_again(Part& part) {
+  if (!part.has_keys || part.slice.failure || has_failed(part)) return false;
+  Slice again;
+  for (PendingMessage* const message : part.slice.messages) {
+    if (message->outcome == SendOutcome::not_written) again.messages.push_back(message);
+  }
+  if (again.messages.empty()) return false;
+  if (++part.asks == kMostAsks) {
+    for (PendingMessage* const message : again.messages) message->outcome = SendOutcome::refused;
+    part.slice.failure = {Failure::Kind::reply, "the message with the unique key " +
+                                                    redis::escaped(again.messages.front()->key) +
+                                                    " was another one in each of " + std::to_string(kMostAsks) +
+                                                    " attempts; nothing was stored; send again"};
+    return false;
+  }
+  again.patience = part.slice.patience;
+  part.slice = std::move(again);
+  return true;
 }
 
 // The result of the part stays. A message whose id must not be sent again gets another one.

@@ -33,6 +33,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -120,6 +121,9 @@ class Router {
   SharedConnection& home();
   SharedConnection& connection_of(const std::string& id);
 
+  // A message with a unique key is in partition 0. Throws std::invalid_argument if this id names another one.
+  void check_id_with_key(const std::string& id) const;
+
   // Messages that went to another partition than the one that was chosen for them first.
   std::uint64_t moved() const { return moved_; }
 
@@ -153,8 +157,11 @@ class Router {
   std::optional<redis::Failure> give_ids(const std::vector<PendingMessage*>& messages, unsigned number,
                                          bool replaces) const;
   void fail(SendRequest& request, redis::Failure failure) const;
+  struct KeyUse;
+  using KeyUses = std::map<std::string_view, KeyUse>;
   std::vector<Part> parts_of(std::vector<SendRequest>& requests);
-  void add_parts(SendRequest& whole, std::vector<Part>& parts);
+  void add_parts(SendRequest& whole, KeyUses& uses, std::vector<Part>& parts);
+  bool follows_failure(Part& part);
   Parts send_round(Parts parts);
   Parts send_in_threads(const Parts& here, const std::map<std::string, Parts>& apart);
   std::vector<std::string> servers_of(const Parts& parts);
@@ -163,6 +170,7 @@ class Router {
   void send_together(unsigned number, const Parts& parts);
   void finish(Part& part);
   bool has_failed(const Part& part);
+  bool asks_again(Part& part);
 
   bool move_before_send(Part& part);
   bool move_after_failure(Part& part);

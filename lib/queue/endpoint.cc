@@ -82,7 +82,7 @@ Endpoint::Verification Endpoint::add_verification(redis::Pipeline& pipeline) {
   const std::lock_guard lock(mutex_);
   const std::size_t format = pipeline.size();
   pipeline.command("HMGET").key(keys_.settings).arg("format");
-  Verification verification{format, store::read_layout(pipeline, keys_), pipeline.size(), 0, 0};
+  Verification verification{format, store::read_sender_settings(pipeline, keys_), pipeline.size(), 0, 0};
   const auto add_exists = [&](const store::Keys& keys) {
     for (const std::string* key : {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.dead}) {
       pipeline.command("EXISTS").key(*key);
@@ -99,7 +99,7 @@ bool Endpoint::read_verification(const redis::Pipeline& pipeline, const Verifica
   check_format(pipeline, verification.format);
   const std::lock_guard lock(mutex_);
   try {
-    layout_ = verification.layout.get();
+    settings_ = verification.settings.get();
   } catch (const Error&) {  // this user may not read it, or it is no layout
   }
   for (std::size_t i = verification.other; i < verification.own; ++i) {
@@ -113,9 +113,9 @@ bool Endpoint::read_verification(const redis::Pipeline& pipeline, const Verifica
   return there_ && !registered_;
 }
 
-store::Layout Endpoint::layout() {
+store::SenderSettings Endpoint::settings() {
   const std::lock_guard lock(mutex_);
-  return layout_;
+  return settings_;
 }
 
 // A queue without the field has format 1: those of the Go library, and all of earlier versions. A user without

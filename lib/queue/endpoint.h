@@ -95,7 +95,7 @@ class Endpoint {
   // The second returns whether register_once() is to be called.
   struct Verification {
     std::size_t format;  // the request in the pipeline
-    redis::Answer<store::Layout> layout;
+    redis::Answer<store::SenderSettings> settings;
     std::size_t other, own, end;  // the requests about keys with the other hash tag form, and about those of the queue
   };
   Verification add_verification(redis::Pipeline& pipeline);
@@ -104,8 +104,9 @@ class Endpoint {
   // Checks the reply to `HMGET settings format`. Throws ReplyError as verify() does.
   void check_format(const redis::Pipeline& pipeline, std::size_t request) const;
 
-  // The copy of the layout in this partition, as the last verification has read it.
-  store::Layout layout();
+  // The copy of the layout in this partition, and the limit of the length, as the last verification has read them.
+  store::Layout layout() { return settings().layout; }
+  store::SenderSettings settings();
 
   // All servers that may serve the queue, and a connection to one of them: see Topology. Access no key.
   std::vector<redis::Address> servers() { return pool_->topology().servers(); }
@@ -148,7 +149,7 @@ class Endpoint {
   bool verified_ = false;
   bool there_ = false;  // the queue is to be registered
   bool registered_ = false;
-  store::Layout layout_;
+  store::SenderSettings settings_;
 };
 
 }  // namespace internal

@@ -181,8 +181,21 @@ void LayoutKeeper::remember(unsigned partition, const store::Layout& copy) {
   partitions_ = known_.partitions;
 }
 
+// As with the other limits, the rest goes to the lower partitions.
+std::optional<std::uint64_t> LayoutKeeper::length_of(unsigned partition) const {
+  const std::uint64_t length = length_;
+  if (length == kUnlimited) return std::nullopt;
+  const unsigned parts = partitions_;
+  return length / parts + (partition < length % parts ? 1 : 0);
+}
+
+void LayoutCopy::remember(const store::SenderSettings& settings) {
+  keeper_.remember(partition_, settings.layout);
+  if (partition_ == 0) keeper_.remember_length(settings.length);
+}
+
 void LayoutCopy::remember_verified() {
-  remember(endpoint_.layout());
+  remember(endpoint_.settings());
   is_known_ = true;
 }
 

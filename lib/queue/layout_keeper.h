@@ -8,7 +8,9 @@
 #include "store/layout.h"
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -47,6 +49,11 @@ class LayoutKeeper {
 
   // Adds the copy of a partition, which the caller has read.
   void remember(unsigned partition, const store::Layout& copy);
+
+  // The limit of the queue's length, of which each partition that messages are sent to has its share; as far as is
+  // known. A sender remembers it, as read from partition 0.
+  void remember_length(const std::optional<std::uint64_t>& length) { length_ = length.value_or(kUnlimited); }
+  std::optional<std::uint64_t> length_of(unsigned partition) const;
 
   // Reads the copies of partitions 0 and 1, and updates those that are behind. Returns false if one of the two could
   // not be read: the queue may then have more partitions than are known. Throws if that is the one of partition 0, and
@@ -93,6 +100,8 @@ class LayoutKeeper {
   unsigned possible() const { return homes() > 1 ? store::kMostPartitions : 1; }
 
  private:
+  static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
   store::Keys keys_of(unsigned partition) const { return store::make_keys(queue_, options_, partition); }
   unsigned homes() const { return options_.bodies_under_dp ? 1 : 2; }  // partitions whose copies are read
   void raise_copies(unsigned top);
@@ -104,7 +113,8 @@ class LayoutKeeper {
   const store::KeyScheme options_;
   const WithConnection with_connection_;
   std::atomic<unsigned> partitions_{1};  // of known_
-  mutable std::mutex mutex_;             // guards the rest
+  std::atomic<std::uint64_t> length_{kUnlimited};
+  mutable std::mutex mutex_;  // guards the rest
   store::Layout known_;
   std::map<unsigned, store::Layout> copies_;  // as they were last seen
 };
@@ -120,7 +130,10 @@ class LayoutCopy {
   // Whether clients read it again from time to time: the copies of partitions 0 and 1 are those that count.
   bool is_read_again() const { return partition_ <= 1; }
 
-  void remember(const store::Layout& copy) { keeper_.remember(partition_, copy); }
+  void remember(const store::SenderSettings& settings);
+
+  // The most messages of the partition; unset: there is no limit.
+  std::optional<std::uint64_t> length() const { return keeper_.length_of(partition_); }
 
   // Remembers the copy that was read when the queue was verified on a connection.
   void remember_verified();

@@ -206,7 +206,8 @@ void add_counts(PrometheusText& text, const std::vector<ReadQueue>& queues) {
 
 // A queue without limits has none of these.
 void add_limits(PrometheusText& text, const std::vector<ReadQueue>& queues) {
-  text.begin("delayqueue_limit", "gauge", "Limits of the queue: deliveries a second, at once, and messages in flight.");
+  text.begin("delayqueue_limit", "gauge",
+             "Limits of the queue: deliveries a second, at once, messages in flight, and messages in all.");
   for (const ReadQueue& one : queues) {
     const auto add = [&](const char* limit, auto value) {
       text.add(label_of(one.queue) + ',' + label("limit", limit), value);
@@ -216,6 +217,7 @@ void add_limits(PrometheusText& text, const std::vector<ReadQueue>& queues) {
       add("burst", rate->burst);
     }
     if (const auto& running = one.counts.limits.running) add("running", *running);
+    if (const auto& length = one.counts.limits.length) add("length", *length);
   }
   add_all(text, queues, "delayqueue_running", "gauge", "Messages in flight that count against the limit.",
           [](const ReadQueue& one) {

@@ -86,6 +86,8 @@ const char* DELAYQUEUE_ABI::to_string(SendResult result) {
       return "existed";
     case SendResult::cancelled:
       return "cancelled";
+    case SendResult::kept:
+      return "kept";
     case SendResult::replaced:
       return "replaced";
     case SendResult::held:

@@ -46,6 +46,10 @@ void check_time(const char* field, milliseconds since_1970);
 // Refuses reserved names, which a received message may have, and returns the headers of a send in their stored form.
 std::string packed_headers(const Headers& headers);
 
+// Checks a unique key, and the options of a send with one.
+void check_key(const char* field, std::string_view key);
+std::optional<store::KeyTerms> key_terms_of(const UniqueOptions& unique);
+
 // Validates ids and returns them in canonical form.
 std::string id_of(const char* field, std::string_view id);
 std::vector<std::string> ids_of(const MessageRefs& messages);

@@ -19,6 +19,7 @@ using std::chrono::system_clock;
 constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
 constexpr std::chrono::microseconds kLongestBusyWait{1000};
 constexpr std::size_t kLongestName = 255;  // of a queue, in bytes
+constexpr std::size_t kMostKeyBytes = 128;
 
 [[noreturn]] void wrong(const std::string& field, const std::string& value, const std::string& wanted) {
   throw std::invalid_argument(field + ": " + redis::escaped(value) + "; expected " + wanted);
@@ -162,6 +163,36 @@ void check_time(const char* field, milliseconds since_1970) {
 std::string packed_headers(const Headers& headers) {
   store::check_not_reserved(headers);
   return store::packed(headers);
+}
+
+void check_key(const char* field, std::string_view key) {
+  if (!key.empty() && key.size() <= kMostKeyBytes) return;
+  wrong(field, key.empty() ? "empty" : std::to_string(key.size()) + " bytes", "1 to 128 bytes");
+}
+
+std::optional<store::KeyTerms> key_terms_of(const UniqueOptions& unique) {
+  const bool keeps = unique.on_conflict == OnConflict::keep;
+  const bool postpones = unique.on_conflict == OnConflict::postpone;
+  const std::string conflict = keeps ? "keep" : postpones ? "postpone" : "replace";
+  check_at_least("unique.window", unique.window, milliseconds(0));
+  if (unique.max_wait) check_at_least("unique.max_wait", *unique.max_wait, milliseconds(1));
+  if (unique.window.count() > 0 && !keeps) {
+    wrong("unique.window", text(unique.window), "none with on_conflict = " + conflict + ", only with keep");
+  }
+  if (unique.max_wait && !postpones) {
+    wrong("unique.max_wait", text(*unique.max_wait), "none with on_conflict = " + conflict + ", only with postpone");
+  }
+  if (unique.key.empty()) {
+    if (unique.window.count() == 0 && keeps && unique.while_in_flight) return std::nullopt;
+    wrong("unique.key", "empty", "1 to 128 bytes when another member of unique is set");
+  }
+  check_key("unique.key", unique.key);
+  store::KeyTerms terms;
+  terms.conflict = keeps ? store::Conflict::keep : postpones ? store::Conflict::postpone : store::Conflict::replace;
+  terms.while_in_flight = keeps && unique.while_in_flight;
+  terms.window = unique.window;
+  terms.max_wait = unique.max_wait;
+  return terms;
 }
 
 std::string id_of(const char* field, std::string_view id) {

@@ -29,6 +29,8 @@ Failure current_failure() {
     return {Kind::scripts_missing, e.what()};
   } catch (const AccessDenied& e) {
     return {Kind::access_denied, e.what()};
+  } catch (const QueueFull& e) {
+    return {Kind::queue_full, e.what()};
   } catch (const ReplyError& e) {
     return {Kind::reply, e.what()};
   } catch (const SetupError& e) {
@@ -50,6 +52,8 @@ std::exception_ptr exception_of(const Failure& failure) {
       return std::make_exception_ptr(NotDurable(failure.text));
     case Kind::reply:
       return std::make_exception_ptr(ReplyError(failure.text));
+    case Kind::queue_full:
+      return std::make_exception_ptr(QueueFull(failure.text));
     case Kind::access_denied:
       return std::make_exception_ptr(AccessDenied(failure.text));
     case Kind::scripts_missing:

@@ -17,6 +17,7 @@ struct Failure {
     slot_unavailable,  // SlotUnavailable, which is a ConnectionError
     not_durable,       // NotDurable, which is a ConnectionError
     reply,             // ReplyError
+    queue_full,        // QueueFull, which is a ReplyError
     access_denied,     // AccessDenied, which is a ReplyError
     scripts_missing,   // ScriptsMissing, which is an AccessDenied
     setup,             // SetupError
@@ -33,7 +34,9 @@ struct Failure {
     return kind == Kind::connection || kind == Kind::slot_unavailable || kind == Kind::not_durable;
   }
   bool is_access_denied() const { return kind == Kind::access_denied || kind == Kind::scripts_missing; }
-  bool is_reply() const { return kind == Kind::reply || is_access_denied(); }  // Redis refused the call
+  bool is_reply() const {
+    return kind == Kind::reply || kind == Kind::queue_full || is_access_denied();
+  }  // Redis refused the call
 };
 
 // The same failure as one that leaves the result in doubt.

@@ -1,5 +1,6 @@
 #include "store/layout.h"
 
+#include "store/limits.h"
 #include "store/script_calls.h"
 
 #include <algorithm>
@@ -40,6 +41,10 @@ Layout layout_of(std::int64_t generation, std::int64_t partitions, std::int64_t 
 }
 
 Layout as_fields(Reply reply) { return layout_of(number_of(reply[0]), number_of(reply[1]), number_of(reply[2])); }
+
+SenderSettings as_sender_settings(Reply reply) {
+  return {as_fields(reply), reply[3].is_nil() ? std::nullopt : limit_of(reply[3].text())};
+}
 
 constexpr const char* kNumberSettings[] = {"generation", "partitions", "top", "pause", "limits", "length"};
 
@@ -92,6 +97,11 @@ bool is_partition_count(unsigned partitions) {
 Answer<Layout> read_layout(Pipeline& pipeline, const Keys& keys) {
   pipeline.command("HMGET").key(keys.settings).arg("generation").arg("partitions").arg("top");
   return {pipeline, as_fields};
+}
+
+Answer<SenderSettings> read_sender_settings(Pipeline& pipeline, const Keys& keys) {
+  pipeline.command("HMGET").key(keys.settings).arg("generation").arg("partitions").arg("top").arg("length");
+  return {pipeline, as_sender_settings};
 }
 
 Answer<std::vector<std::string>> invalid_settings(Pipeline& pipeline, const Keys& keys) {

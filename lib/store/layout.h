@@ -5,6 +5,7 @@
 #include "store/keys.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,13 @@ bool is_partition_count(unsigned partitions);
 
 // keys: of the partition that has the copy. Fields that no layout can have count as absent.
 Answer<Layout> read_layout(Pipeline& pipeline, const Keys& keys);
+
+// What a sender reads when it connects, and from time to time.
+struct SenderSettings {
+  Layout layout;
+  std::optional<std::uint64_t> length{};  // the limit of the queue's length; that of partition 0 counts
+};
+Answer<SenderSettings> read_sender_settings(Pipeline& pipeline, const Keys& keys);
 
 // From this number on, 2^53, Lua cannot add 1 to a generation: such ones, of the layout, the pause and the limits,
 // count as absent.

@@ -45,16 +45,6 @@ struct NewMessage {
   std::string_view key{}, holder{};
 };
 
-// The options of one send; they hold for all its messages.
-struct SendTerms {
-  Due due;
-  int retries = 3;
-  milliseconds ttl{0};   // 0: none
-  bool new_ids = false;  // the ids are new, so the script does not check whether they exist
-  // If the ids are new: whether the bodies are stored before the script runs; unset: if they have kStagedBytes or more.
-  std::optional<bool> bodies_first{};
-};
-
 // What becomes of a send while another message holds its key: see UniqueOptions.
 enum class Conflict { keep, replace, postpone };
 
@@ -65,6 +55,22 @@ struct KeyTerms {
   milliseconds window{0};                  // keep: the key is held for so long after the send, in any case
   std::optional<milliseconds> max_wait{};  // postpone: the due time is at most so long after the first send
   std::optional<std::uint64_t> length{};   // most messages of the queue, without dead letters
+
+  friend bool operator==(const KeyTerms& a, const KeyTerms& b) {
+    return a.conflict == b.conflict && a.while_in_flight == b.while_in_flight && a.window == b.window &&
+           a.max_wait == b.max_wait && a.length == b.length;
+  }
+};
+
+// The options of one send; they hold for all its messages.
+struct SendTerms {
+  Due due;
+  int retries = 3;
+  milliseconds ttl{0};   // 0: none
+  bool new_ids = false;  // the ids are new, so the script does not check whether they exist
+  // If the ids are new: whether the bodies are stored before the script runs; unset: if they have kStagedBytes or more.
+  std::optional<bool> bodies_first{};
+  std::optional<KeyTerms> unique{};  // for send_keyed, if the messages have unique keys
 };
 
 // The consumer that calls pending2ready or pending2unack. Of all consumers one keeps the watch for the next due time:

@@ -66,10 +66,9 @@ TEST_CASE("repeat: what a call does with a message after an attempt") {
     NextStep new_id, own_id;
   };
   const FailureKind outages[] = {FailureKind::connection, FailureKind::slot_unavailable};
-  const FailureKind others[] = {FailureKind::not_durable,   FailureKind::reply,
-                                FailureKind::access_denied, FailureKind::scripts_missing,
-                                FailureKind::setup,         FailureKind::invalid_argument,
-                                FailureKind::other};
+  const FailureKind others[] = {
+      FailureKind::not_durable,     FailureKind::reply, FailureKind::queue_full,       FailureKind::access_denied,
+      FailureKind::scripts_missing, FailureKind::setup, FailureKind::invalid_argument, FailureKind::other};
   std::vector<Row> rows;
   for (const FailureKind kind : outages) {
     rows.push_back({Outcome::not_written, kind, NextStep::move, NextStep::repeat});
@@ -85,12 +84,13 @@ TEST_CASE("repeat: what a call does with a message after an attempt") {
       for (const Outcome outcome : {Outcome::refused, Outcome::not_durable}) {
         rows.push_back({outcome, kind, NextStep::fail, NextStep::fail});
       }
-      for (const Outcome outcome : {Outcome::created, Outcome::existed, Outcome::cancelled}) {
+      for (const Outcome outcome :
+           {Outcome::created, Outcome::existed, Outcome::cancelled, Outcome::kept, Outcome::replaced}) {
         rows.push_back({outcome, kind, NextStep::none, NextStep::none});
       }
     }
   }
-  CHECK(rows.size() == 7 * 9);
+  CHECK(rows.size() == 9 * 10);
   for (const Row& row : rows) {
     CAPTURE(static_cast<int>(row.outcome));
     CAPTURE(static_cast<int>(row.failure));
@@ -101,8 +101,9 @@ TEST_CASE("repeat: what a call does with a message after an attempt") {
 
 TEST_CASE("repeat: a message that is found after a lost answer counts as created, and one in doubt stays in doubt") {
   using Outcome = SendOutcome;
-  for (const Outcome last : {Outcome::not_written, Outcome::in_doubt, Outcome::refused, Outcome::not_durable,
-                             Outcome::created, Outcome::existed, Outcome::cancelled}) {
+  for (const Outcome last :
+       {Outcome::not_written, Outcome::in_doubt, Outcome::refused, Outcome::not_durable, Outcome::created,
+        Outcome::existed, Outcome::cancelled, Outcome::kept, Outcome::replaced}) {
     CHECK(merged(last, false) == last);
     const Outcome after = last == Outcome::existed       ? Outcome::created
                           : last == Outcome::not_written ? Outcome::in_doubt

@@ -3,6 +3,7 @@
 //   ConnectionError        repeat the call later; a send with the ids of the error
 //   ReplyError             Redis refused the call; the text contains the reason
 //   AccessDenied           a ReplyError: change the password or the permissions first
+//   QueueFull              a ReplyError: send later, or drop the message
 //   SetupError             change something on this machine first, or raise a limit of this process
 //   std::invalid_argument  correct the argument or option that the text names, with its value; nothing was sent
 //   std::logic_error       a mistake in the program: the object was moved from, belongs to the parent of a fork, was
@@ -67,6 +68,13 @@ class DELAYQUEUE_EXPORT ReplyError : public Error {
 // Redis refused the login, or the user lacks a permission, or the scripts that it may not send are not loaded; the text
 // says which. Do not retry soon: that may lock the account.
 class DELAYQUEUE_EXPORT AccessDenied : public ReplyError {
+ public:
+  using ReplyError::ReplyError;
+};
+
+// The queue has as many messages as QueueLimits::length allows: nothing was stored. Of a batch, the messages of earlier
+// steps are.
+class DELAYQUEUE_EXPORT QueueFull : public ReplyError {
  public:
   using ReplyError::ReplyError;
 };

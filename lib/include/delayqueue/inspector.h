@@ -40,14 +40,15 @@ struct Rate {
   std::uint64_t burst = 0;     // at most so many at once, up to 1,000,000; 0: as many as in 100 ms, at least 1
 };
 
-// The limits of a queue, which all its consumers together keep, from their next take on: see docs/limits.md. An unset
-// limit does not exist.
+// The limits of a queue: see docs/limits.md. An unset limit does not exist. All consumers together keep `rate` and
+// `running`, from their next take on. Senders keep `length`: those that are connected read it beside a send, at most
+// every 2 seconds.
 //
 // QueueAdmin::set_limits sets all limits, removes those that are unset, and returns the limits as they are stored, the
 // burst of a rate included. Its argument needs the generation of the limits that the caller has read, 0 if the queue
 // never had any. If others were set since then, it changes nothing and returns nothing: read the limits again, change
-// these, and set them. It throws std::invalid_argument for a value outside its range, and for fewer running than the
-// queue ever had partitions. When Redis is out of memory, it refuses new limits, and accepts that all are removed. If a
+// these, and set them. It throws std::invalid_argument for a value outside its range, and for a running or a length below
+// the number of partitions that the queue ever had. When Redis is out of memory, it refuses new limits, and accepts that all are removed. If a
 // partition cannot be reached, it throws, and consumers bring the limits there; messages that are in flight there do
 // not count as running then, until the call is repeated. Consumers of the Go library keep no limits.
 struct QueueLimits {
@@ -55,6 +56,9 @@ struct QueueLimits {
   // Most messages in flight, from 1 to 1,000,000,000. A message is in flight from the take until it is settled (a nack
   // settles it, too, so a message in a backoff is not in flight), or until its lease has ended and it is taken back.
   std::optional<std::uint64_t> running{};
+  // Most messages that are not dead letters, from 1 to 1,000,000,000. A send of more throws QueueFull. A redrive and a
+  // restore may exceed it.
+  std::optional<std::uint64_t> length{};
   // Of the last change; 0: there was none.
   std::uint64_t generation = 0;
 };

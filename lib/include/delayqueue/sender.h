@@ -23,6 +23,28 @@
 namespace delayqueue {
 inline namespace DELAYQUEUE_ABI {
 
+// What a send does if the queue has a message with the same unique key.
+enum class OnConflict {
+  keep,      // nothing is stored: SendResult::kept
+  replace,   // that message gets the new payload and headers: SendResult::replaced; it keeps its due time and TTL
+  postpone,  // as replace, and it gets the new due time, to which its TTL moves, too (debounce)
+};
+
+// At most one message with a key is in the queue at a time. The message has the key until it is acked, cancelled or
+// purged, becomes a dead letter, or expires; see docs/unique.md. With replace or postpone, a message that a consumer
+// holds is not changed: a send meanwhile creates a second message, which has the key from then on. Messages with keys
+// are all in partition 0, and have the throughput of one master.
+struct UniqueOptions {
+  std::string key{};  // 1 to 128 bytes; empty: not unique
+  OnConflict on_conflict = OnConflict::keep;
+  // keep: a message that a consumer holds counts. False: a send meanwhile creates a second message, as with replace.
+  bool while_in_flight = true;
+  milliseconds window{
+      0};  // keep: the message counts for at least so long after its send, also if it is gone (throttle)
+  // postpone: the due time is at most so long after the send that created the message; at least 1 ms; unset: no limit.
+  std::optional<milliseconds> max_wait{};
+};
+
 // The options of one message. Set `delay` or `at`, not both. Durations are at most a hundred years.
 struct SendOptions {
   milliseconds delay{0};  // until the message is due, by Redis' clock; at least 0
@@ -35,6 +57,7 @@ struct SendOptions {
   // such ids are all in partition 0, and have the throughput of one master: see docs/protocol.md.
   std::string id{};
   Headers headers{};  // see Headers for names and sizes; workers of the Go library ignore headers
+  UniqueOptions unique{};
 };
 
 // The new due time: `delay` or `at`, as in SendOptions. With neither the message is due at once.
@@ -58,14 +81,17 @@ enum class SendResult {
   // Nothing was stored: the message with this id was cancelled while a consumer holds it. Send again after that
   // delivery has ended, or with another id.
   cancelled,
-  replaced,  // only with RestoreOptions::replace: the message existed, and is the given one now
-  held,      // only with RestoreOptions::replace: it was not replaced, because a consumer holds it
+  kept,  // nothing was stored: the message Sent::id has the unique key, or had it within UniqueOptions::window
+  // The message Sent::id, which has the unique key, has the new payload and headers. Or RestoreOptions::replace: the
+  // message existed, and is the given one now.
+  replaced,
+  held,  // only with RestoreOptions::replace: it was not replaced, because a consumer holds it
 };
 DELAYQUEUE_EXPORT const char* to_string(SendResult result);
 
 // The result of one send.
 struct Sent {
-  std::string id{};
+  std::string id{};  // of the message that has the payload or, with SendResult::kept, of the one that has the key
   SendResult result = SendResult::existed;
   bool created() const { return result == SendResult::created; }
 };
@@ -125,7 +151,7 @@ class DELAYQUEUE_EXPORT Sender {
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages) { return do_send_batch(messages); }
 
   // The same with one set of options. The payloads are any range of strings or string views, which are not copied.
-  // SendOptions::id must be empty, because every message needs its own id.
+  // SendOptions::id and unique must be empty, because every message needs its own.id.
   template <class Range, class = internal::IfPayloads<Range>>
   std::vector<Sent> send_batch(const Range& payloads, const SendOptions& options = {}) {
     return do_send_views(std::vector<std::string_view>(std::begin(payloads), std::end(payloads)), options);
