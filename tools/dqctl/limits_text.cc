@@ -46,8 +46,12 @@ bool keeps_limits(const std::string& version) {
   return numbers >= kFirstWithLimits;
 }
 
-std::string with_running(const std::string& text, const delayqueue::Counts& counts) {
-  return text + (text.empty() ? "" : "; ") + running_text(counts);
+// Adds the other limits to the text of the rate.
+std::string with_others(std::string text, const delayqueue::Counts& counts) {
+  const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  if (counts.limits.running) add(running_text(counts));
+  if (counts.limits.length) add("at most " + counted(*counts.limits.length, "message"));
+  return text;
 }
 
 }  // namespace
@@ -61,13 +65,13 @@ std::string held_back_text(const delayqueue::Counts& counts) {
 std::string limits_text(const delayqueue::Counts& counts) {
   std::string text;
   if (counts.limits.rate) text = rate_text(counts);
-  return counts.limits.running ? with_running(text, counts) : text;
+  return with_others(text, counts);
 }
 
 std::string limits_with_burst(const delayqueue::Counts& counts) {
   std::string text;
   if (counts.limits.rate) text = rate_text(counts) + "; at most " + count_text(counts.limits.rate->burst) + " at once";
-  return counts.limits.running ? with_running(text, counts) : text;
+  return with_others(text, counts);
 }
 
 std::vector<std::string> consumers_without_limits(delayqueue::Inspector& inspector) try {
@@ -91,11 +95,11 @@ void add_limits(Object& object, const delayqueue::QueueLimits& limits) {
   } else {
     object.add_null("rate");
   }
-  object.add("running", limits.running);
+  object.add("running", limits.running).add("length", limits.length);
 }
 
 void add_limits_of(Object& object, const delayqueue::Counts& counts) {
-  if (!counts.limits.rate && !counts.limits.running) {
+  if (!counts.limits.rate && !counts.limits.running && !counts.limits.length) {
     object.add_null("limits");
     return;
   }

@@ -13,7 +13,7 @@ using delayqueue::QueueLimits;
 struct LimitArgs {
   std::string queue{};
   std::optional<delayqueue::Rate> rate{};
-  std::optional<std::uint64_t> burst{}, running{};
+  std::optional<std::uint64_t> burst{}, running{}, length{};
   bool none = false;
 };
 
@@ -46,8 +46,8 @@ Exit show(Context& context, const std::string& queue) {
 }
 
 Exit limit(Context& context, const LimitArgs& args) {
-  const bool sets = args.rate || args.burst || args.running;
-  if (sets && args.none) throw Usage("--none: removes all limits; expected without --rate, --burst and --running");
+  const bool sets = args.rate || args.burst || args.running || args.length;
+  if (sets && args.none) throw Usage("--none: removes all limits; expected without the options that set some");
   if (!sets && !args.none) return show(context, args.queue);
   context.counts(args.queue);
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -57,6 +57,7 @@ Exit limit(Context& context, const LimitArgs& args) {
     if (!args.none) {
       wanted.rate = args.rate ? args.rate : old.rate;
       wanted.running = args.running ? args.running : old.running;
+      wanted.length = args.length ? args.length : old.length;
       if (args.burst && !wanted.rate)
         throw Usage("--burst: of a rate, which the queue does not have; expected --rate, too");
       if (args.burst) wanted.rate->burst = *args.burst;
@@ -80,8 +81,10 @@ Exit limit(Context& context, const LimitArgs& args) {
 void add_limit(Cli& cli, Context& context) {
   const auto args = std::make_shared<LimitArgs>();
   cli.add("limit",
-          "Limits how fast, and how many at a time, messages are delivered; without options it shows the limits",
-          {"limit orders --rate 100/s --burst 20", "limit orders --running 50", "limit orders --none", "limit orders"})
+          "Limits how fast and how many at a time messages are delivered, and how many wait; without options it shows "
+          "the limits",
+          {"limit orders --rate 100/s --burst 20", "limit orders --running 50", "limit orders --length 1000000",
+           "limit orders --none", "limit orders"})
       .argument("QUEUE", args->queue, "The queue")
       .custom(
           "--rate", [args](const std::string& value) { args->rate = rate_in(value); }, "N/TIME",
@@ -93,6 +96,10 @@ void add_limit(Cli& cli, Context& context) {
           "--running",
           [args](const std::string& value) { args->running = parse_number("--running", value, 1, 1'000'000'000); }, "N",
           "At most so many in flight, with all consumers together")
+      .custom(
+          "--length",
+          [args](const std::string& value) { args->length = parse_number("--length", value, 1, 1'000'000'000); }, "N",
+          "Refuse sends beyond so many messages that are not dead letters")
       .flag("--none", args->none, "Remove all limits")
       .run([&context, args] { return limit(context, *args); });
 }

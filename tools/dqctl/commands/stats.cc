@@ -80,7 +80,7 @@ Object object_of(const StatsReading& reading, const StatsReading* before) {
   object.add("oldest_dead", reading.dead ? reading.dead->at : std::nullopt);
   object.add("paused", counts.paused);
   if (reading.pause) add_pause(object, *reading.pause);
-  if (counts.limits.rate || counts.limits.running) add_limits_of(object, counts);
+  if (counts.limits.rate || counts.limits.running || counts.limits.length) add_limits_of(object, counts);
   object.add("totals", totals);
   before == nullptr ? object.add_null("rates") : object.add("rates", rates);
   object.add_null("error");
