@@ -37,7 +37,63 @@ TEST_CASE_FIXTURE(SendFixture, "send: it prints the id, and sets delay or time, 
   expect(run({"send", queue, "y", "--id", id}), 0, {out_is(id + '\n'), err_has("alive already")});
   CHECK(inspector.find(id)->payload == "x");
   const json report = parse_json(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
-  CHECK(report == parse_json(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
+  CHECK(report == parse_json(R"({"queue":")" + queue + R"(","id":")" + id +
+                             R"(","result":"existed","created":false,"cancelled":false})"));
+}
+
+TEST_CASE_FIXTURE(SendFixture, "send --key: while a message has the key, --on-conflict says what happens") {
+  const std::string id = sent_id({"1", "--key", "k", "--delay", "1h"});
+  expect(run({"send", queue, "2", "--key", "k"}), 0, {out_is(id + '\n'), err_has("nothing was sent")});
+  CHECK(inspector.find(id)->payload == "1");
+  const std::vector<std::string> replace = {"send", queue, "22", "--key", "k", "--on-conflict", "replace"};
+  expect(run(replace), 0, {out_is(id + '\n'), err_has("was replaced")});
+  CHECK(inspector.find(id)->payload == "22");
+  const auto at = inspector.find(id)->at;
+  const json report = parse_json(run({"send", queue, "3", "--key", "k", "--on-conflict", "postpone", "--delay", "9h",
+                                      "--max-wait", "2h", "-o", "json"})
+                                     .out);
+  CHECK(report["result"] == "replaced");
+  CHECK(report["id"] == id);
+  CHECK(*inspector.find(id)->at >= *at + 59min);
+  CHECK(*inspector.find(id)->at <= *at + 61min);
+  CHECK(sent_id({"x", "--key", "w", "--window", "1h", "--ignore-in-flight"}).size() == 36);
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"--key", ""},
+                                             {"--window", "1h"},
+                                             {"--key", std::string(129, 'k')},
+                                             {"--key", "k", "--on-conflict", "replace", "--window", "1h"},
+                                             {"--key", "k", "--max-wait", "1h"},
+                                             {"--key", "k", "--on-conflict", "drop"}}) {
+    std::vector<std::string> words = {"send", queue, "x"};
+    words.insert(words.end(), wrong.begin(), wrong.end());
+    CAPTURE(wrong);
+    expect(run(words), 2, {out_is("")});
+  }
+}
+
+TEST_CASE_FIXTURE(SendFixture, "send --ndjson: a line has its own key") {
+  DqctlOptions options;
+  options.input =
+      R"({"payload": "1", "key": "k", "delay": "1h"})"
+      "\n"
+      R"({"payload": "2", "key": "k", "on_conflict": "replace"})"
+      "\n"
+      R"({"payload": "3", "key": "k", "window": "1h", "while_in_flight": false})"
+      "\n"
+      R"({"payload": "4", "key_base64": "aw==", "on_conflict": "postpone", "max_wait": "2h", "delay": "1h"})"
+      "\n"
+      R"({"payload": "5", "key": "k", "on_conflict": "other"})"
+      "\n";
+  const Ran ran = run({"send", queue, "--ndjson", "-", "-o", "json"}, options);
+  CHECK(ran.code == 4);
+  const json report = parse_json(ran.out);
+  CHECK(report["sent"] == 4);
+  CHECK(report["kept"] == 1);
+  CHECK(report["replaced"] == 2);
+  CHECK(report["failed"] == 1);
+  CHECK(has(ran.err, "line 5: on_conflict: \"other\"; expected keep, replace or postpone"));
+  CHECK(inspector.counts().pending == 1);
+  expect(run({"send", queue, "--ndjson", "-", "--key", "k"}, options), 2, {err_has("its own")});
 }
 
 TEST_CASE_FIXTURE(SendFixture, "send --header: each one is a header of the message; the value may contain anything") {
@@ -110,7 +166,7 @@ nonsense
 {"payload":"again","id":")" +
                   id + "\"}";
   const Ran ran = expect(run({"send", queue, "--ndjson", "-", "--retries", "5"}, options), 4,
-                         {out_is("sent 4 messages to '" + queue + "', of which 1 existed; 9 lines failed\n")});
+                         {out_is("sent 4 messages to '" + queue + "', 1 of them existed; 9 lines failed\n")});
   for (const char* expected :
        {"line 5: is no JSON: nonsense", "line 6: field delays is not a field of send", "line 7: delay: 'soon'",
         "line 8: delay and at: expected one", "line 9: payload: missing", "line 10: id: \"7\"; expected a UUID",

@@ -95,6 +95,13 @@ std::optional<long long> number(const JsonValue& object, const char* name, long 
   return *number;
 }
 
+std::optional<bool> boolean(const JsonValue& object, const char* name) {
+  const JsonValue* const value = field(object, name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is(Kind::boolean)) wrong(name, *value, "true or false");
+  return value->written() == "true";
+}
+
 constexpr long long kMostCount = 2'147'483'647;
 constexpr long long kMostPartition = 255;
 constexpr long long kMostMs = 36'525LL * 86'400'000;  // 100 years
@@ -161,6 +168,14 @@ void check_known(const JsonValue& object, std::initializer_list<const char*> kno
 
 }  // namespace
 
+std::optional<delayqueue::OnConflict> conflict_in(std::string_view text) {
+  using delayqueue::OnConflict;
+  if (text == "keep") return OnConflict::keep;
+  if (text == "replace") return OnConflict::replace;
+  if (text == "postpone") return OnConflict::postpone;
+  return std::nullopt;
+}
+
 bool is_id(std::string_view text) {
   if (text.size() != 36) return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -197,10 +212,7 @@ MessageInfo message_in(const std::string& line) {
     if (!message.at) wrong("at", *field(object, "at"), "a time such as 2026-11-21T19:36:45Z");
   }
   if (!message.at && (message.state == State::pending || message.state == State::dead)) throw BadLine("at: missing");
-  if (const JsonValue* held = field(object, "held")) {
-    if (!held->is(Kind::boolean)) wrong("held", *held, "true or false");
-    message.held = held->written() == "true";
-  }
+  message.held = boolean(object, "held").value_or(false);
   message.deliveries = static_cast<int>(number(object, "deliveries", kMostCount).value_or(0));
   if (const auto retries = number(object, "retries", kMostCount)) message.retries = static_cast<int>(*retries);
   if (!message.retries && message.state != State::dead) throw BadLine("retries: missing");
@@ -234,8 +246,9 @@ std::string line_of(const MessageInfo& message) { return message_object(message,
 
 delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::SendOptions& options) {
   const JsonValue object = parsed(line);
-  check_known(object,
-              {"payload", "payload_base64", "id", "delay", "delay_ms", "at", "retries", "ttl", "ttl_ms", "headers"});
+  check_known(object, {"payload", "payload_base64", "id", "delay", "delay_ms", "at", "retries", "ttl", "ttl_ms",
+                       "headers", "key", "key_base64", "on_conflict", "while_in_flight", "window", "window_ms",
+                       "max_wait", "max_wait_ms"});
   delayqueue::OutgoingMessage message;
   message.options = options;
   const JsonValue* payload = object.find("payload");
@@ -258,6 +271,16 @@ delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::
   if (const auto retries = number(object, "retries", kMostCount)) message.options.retries = static_cast<int>(*retries);
   if (const auto ttl = span(object, "ttl")) message.options.ttl = ttl;
   if (auto headers = headers_in(object)) message.options.headers = std::move(*headers);
+  delayqueue::UniqueOptions& unique = message.options.unique;
+  if (auto key = bytes(object, "key")) unique.key = std::move(*key);
+  if (const auto name = text(object, "on_conflict")) {
+    const auto conflict = conflict_in(*name);
+    if (!conflict) wrong("on_conflict", *field(object, "on_conflict"), "keep, replace or postpone");
+    unique.on_conflict = *conflict;
+  }
+  if (const auto in_flight = boolean(object, "while_in_flight")) unique.while_in_flight = *in_flight;
+  if (const auto window = span(object, "window")) unique.window = *window;
+  if (const auto max_wait = span(object, "max_wait")) unique.max_wait = max_wait;
   return message;
 }
 

@@ -19,6 +19,7 @@ namespace {
 using delayqueue::OutgoingMessage;
 using delayqueue::Producer;
 using delayqueue::SendOptions;
+using delayqueue::SendResult;
 using delayqueue::Sent;
 
 const std::size_t most_payload = delayqueue::ProducerOptions().max_payload;
@@ -34,6 +35,10 @@ struct SendArgs {
   std::optional<milliseconds> ttl{};
   std::optional<std::string> id{};
   delayqueue::Headers headers{};
+  std::optional<std::string> key{};
+  std::string on_conflict{};
+  bool ignores_in_flight = false;
+  std::optional<milliseconds> window{}, max_wait{};
 };
 
 SendOptions options_of(const SendArgs& args) {
@@ -46,6 +51,11 @@ SendOptions options_of(const SendArgs& args) {
   options.ttl = args.ttl;
   options.id = args.id.value_or("");
   options.headers = args.headers;
+  options.unique.key = args.key.value_or("");
+  if (!args.on_conflict.empty()) options.unique.on_conflict = conflict_in(args.on_conflict).value();
+  options.unique.while_in_flight = !args.ignores_in_flight;
+  options.unique.window = args.window.value_or(milliseconds(0));
+  options.unique.max_wait = args.max_wait;
   return options;
 }
 
@@ -96,6 +106,7 @@ Exit send_one(Context& context, const SendArgs& args) {
     Object object;
     object.add("queue", args.queue)
         .add("id", sent.id)
+        .add("result", to_string(sent.result))
         .add("created", sent.created())
         .add("cancelled", is_cancelled(sent));
     if (is_cancelled(sent)) object.add("error", held_text("send", sent.id));
@@ -107,7 +118,13 @@ Exit send_one(Context& context, const SendArgs& args) {
     out.stderr_line(held_text("send", sent.id));
     return Exit::failed;
   }
-  if (!sent.created()) out.stderr_line("a message with this id is alive already; it was left as it is");
+  if (sent.result == SendResult::existed) {
+    out.stderr_line("a message with this id is alive already; it was left as it is");
+  } else if (sent.result == SendResult::kept) {
+    out.stderr_line("a message with this key is there already, or its window is not over; nothing was sent");
+  } else if (sent.result == SendResult::replaced) {
+    out.stderr_line("the message with this key was replaced");
+  }
   return Exit::done;
 }
 
@@ -180,12 +197,17 @@ class Stream {
     if (is_cancelled(sent)) {
       ++cancelled_;
       fail(held_text("send", sent.id), line);
-    } else if (!sent.created()) {
+    } else if (sent.result == SendResult::existed) {
       ++existed_;
+    } else if (sent.result == SendResult::kept) {
+      ++kept_;
+    } else if (sent.result == SendResult::replaced) {
+      ++replaced_;
     }
     if (out_.format() != Format::ndjson) return;
     Object object;
-    object.add("line", line).add("id", sent.id).add("created", sent.created()).add("cancelled", is_cancelled(sent));
+    object.add("line", line).add("id", sent.id).add("result", to_string(sent.result));
+    object.add("created", sent.created()).add("cancelled", is_cancelled(sent));
     out_.object(object);
   }
 
@@ -206,11 +228,14 @@ class Stream {
     }
     if (out_.is_table()) {
       out_.line("sent " + counted(steps_.done, "message") + " to " + in_quotes(queue_) +
-                (existed_ > 0 ? ", of which " + count_text(existed_) + " existed" : "") +
+                (existed_ > 0 ? ", " + count_text(existed_) + " of them existed" : "") +
+                (kept_ > 0 ? ", " + count_text(kept_) + " were not stored, since others had their keys" : "") +
+                (replaced_ > 0 ? ", " + count_text(replaced_) + " replaced others with their keys" : "") +
                 (failed_ > 0 ? "; " + counted(failed_, "line") + " failed" : ""));
     } else if (out_.format() == Format::json) {
       Object object;
-      object.add("queue", queue_).add("sent", steps_.done).add("existed", existed_).add("cancelled", cancelled_);
+      object.add("queue", queue_).add("sent", steps_.done).add("existed", existed_).add("kept", kept_);
+      object.add("replaced", replaced_).add("cancelled", cancelled_);
       object.add("failed", failed_).add("errors", errors_);
       add_ending(object, steps_);
       out_.object(object);
@@ -227,13 +252,16 @@ class Stream {
   std::vector<OutgoingMessage> drafts_{};
   std::vector<std::uint64_t> numbers_{};  // line numbers of the messages
   std::vector<Object> errors_{};
-  std::uint64_t existed_ = 0, cancelled_ = 0, failed_ = 0, last_sent_ = 0;
+  std::uint64_t existed_ = 0, kept_ = 0, replaced_ = 0, cancelled_ = 0, failed_ = 0, last_sent_ = 0;
 };
 
 Exit send(Context& context, const SendArgs& args) {
   const bool given = !args.payload_text.empty() || args.payload;
   if (args.file && given) throw Usage("PAYLOAD and --ndjson: expected one of them");
   if (args.file && args.id) throw Usage("--id: every message of --ndjson needs its own; expected \"id\" in its line");
+  if (args.file && args.key) {
+    throw Usage("--key: every message of --ndjson needs its own; expected \"key\" in its line");
+  }
   if (args.file) return Stream(context, args).run();
   if (!given) throw Usage("PAYLOAD: missing; expected a text ('' is the empty one), - for stdin, or --ndjson FILE");
   return send_one(context, args);
@@ -258,7 +286,7 @@ void add_send(Cli& cli, Context& context) {
       .arguments("PAYLOAD", *words, "The payload; - for all of stdin", false)
       .text("--ndjson", args->file, "FILE",
             "One message a line (- for stdin): payload or payload_base64; optional: id, delay or at, retries, ttl, "
-            "headers")
+            "headers, key, on_conflict, while_in_flight, window, max_wait")
       .custom("--delay", take("--delay"), "D", "Due this long from now, by Redis' clock")
       .custom("--at", take("--at"), "TIME", "Due then")
       .custom(
@@ -273,11 +301,18 @@ void add_send(Cli& cli, Context& context) {
           "A header; may be given several times")
       .repeatable()
       .text("--id", args->id, "UUID", "Its id; no second message is stored while one with this id is alive")
+      .text("--key", args->key, "KEY", "Its unique key; while a message has it, --on-conflict says what happens")
+      .choice("--on-conflict", args->on_conflict, {"keep", "replace", "postpone"},
+              "keep it, replace its payload and headers, or postpone it, too (keep)")
+      .flag("--ignore-in-flight", args->ignores_in_flight, "With keep: a message that a consumer holds does not count")
+      .duration("--window", args->window, "With keep: it counts so long after its send, also if it is gone")
+      .duration("--max-wait", args->max_wait, "With postpone: at most so long after the first send")
       .run([&context, args, words] {
         if (words->size() > 1) {
           throw Usage("PAYLOAD: " + std::to_string(words->size()) + " words; expected one, in quotes");
         }
         if (!words->empty()) args->payload = args->payload_text = words->front();
+        if (args->key && args->key->empty()) throw Usage("--key: empty; expected 1 to 128 bytes");
         if (args->id && !is_id(*args->id)) throw Usage("--id: " + in_quotes(*args->id) + "; expected a UUID");
         return send(context, *args);
       });
