@@ -477,14 +477,14 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
 
 // ---- Taker ----------------------------------------------------------------------------------------------------------
 
-void Taker::describe(planning::LaneView& view) const {
+void Taker::describe(planning::LaneView& view) {
   view.coming = coming_;
   view.coming_retries = coming_retries_;
   view.more_ready = more_ready_;
   view.expected = expected_;
   view.lists_empty = lists_empty_ && !paced_;  // take_paced takes from the lists only
   view.paced = paced_;
-  view.held_back = Clock::now() < held_until_;
+  view.held_back = was_held_ = Clock::now() < held_until_;
   view.full = full_;
   view.retry_left = retry_left_;
   view.since_retry = since_retry_;

@@ -518,14 +518,15 @@ class Taker {
         poison_guard_(lease, poison_runs) {}
 
   // Writes what plan() has to know of it.
-  void describe(planning::LaneView& view) const;
+  void describe(planning::LaneView& view);
 
   bool more_ready() const { return more_ready_; }
 
   // Whether the queue has limits, as far as is known.
   bool is_paced() const { return paced_; }
-  // When to take again although these limits have held a take back; the past: they have not.
-  Clock::time_point held_until() const { return held_until_; }
+  // When to plan again, because the limits have kept the last plan from a take; the maximum: they have not. It may be
+  // past: this time has come since that plan.
+  Clock::time_point held_until() const { return was_held_ ? held_until_ : Clock::time_point::max(); }
   // A marker has arrived, or messages were settled: perhaps the limits allow to take more.
   void take_again() {
     held_until_ = {};
@@ -607,6 +608,7 @@ class Taker {
   bool places_are_new_ = false;
   bool watches_ = false;
   Clock::time_point held_until_{};
+  bool was_held_ = false;         // in the last plan
   Clock::time_point again_at_{};  // of the last take_again()
 };
 

@@ -204,8 +204,7 @@ Lane::Clock::time_point Lane::next_due(bool stopping) const {
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
   if (!lease_keeper_.empty() || handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
   if (stopping || !copies_.may_take()) return next;
-  if (taker_.held_until() > Clock::now()) next = std::min(next, taker_.held_until());
-  return std::min({next, timers_.next(), maintenance_.due(), taker_.rescan_due()});
+  return std::min({next, taker_.held_until(), timers_.next(), maintenance_.due(), taker_.rescan_due()});
 }
 
 // The requests of add_join() read the copy of the layout, too.

@@ -191,6 +191,24 @@ TEST_CASE("limits R5, R11: consumers that are held back wait without asking, and
   for (const auto& consumer : consumers) CHECK(consumer->stop());
 }
 
+// Each of these waits is about as long as a step of the consumer, so it often ends between the plan and the sleep.
+TEST_CASE("limits R8: a consumer that watches misses no token, and none of its waits lasts until the next poll") {
+  Queue queue;
+  replace(queue, rate_limit({1000, 1s, 2}));
+  queue.producer.send_batch(std::vector<std::string>(2000, "x"));
+  Times times;
+  ConsumerOptions options = quick(4);
+  options.tuning.poll_interval = 10min;
+  const auto consumers = noting_consumers(queue, 1, times, options);
+  CHECK(eventually([&] { return times.size() == 2000; }, kPatience));
+  CHECK(consumers.front()->stop());
+  // A wait that the consumer has missed ends with its upkeep, which follows every 2 s.
+  const auto began = times.get();
+  int missed = 0;
+  for (std::size_t i = 1; i < began.size(); ++i) missed += began[i] - began[i - 1] > 300ms ? 1 : 0;
+  CHECK(missed <= 2);
+}
+
 TEST_CASE("limits R5: a consumer takes for free workers, and holds at most one message that waits") {
   Queue queue;
   replace(queue, running_limit(100));
