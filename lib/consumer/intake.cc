@@ -521,6 +521,7 @@ bool Taker::read_limits(const store::Taken& taken, bool paced, Clock::time_point
   }
   const std::chrono::microseconds poll(poll_interval);
   watches_ = taken.held_back && taken.next;
+  held_by_rate_ = taken.held_by_rate;
   // A marker that has come since then may be of what was freed after the take.
   if (taken.held_back && again_at_ < sent_at) held_until_ = Clock::now() + std::min(taken.next.value_or(poll), poll);
   return true;

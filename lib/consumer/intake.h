@@ -527,7 +527,11 @@ class Taker {
   // When to plan again, because the limits have kept the last plan from a take; the maximum: they have not. It may be
   // past: this time has come since that plan.
   Clock::time_point held_until() const { return was_held_ ? held_until_ : Clock::time_point::max(); }
-  // A marker has arrived, or messages were settled: perhaps the limits allow to take more.
+  // Messages were settled: perhaps they have freed places that a take needed.
+  void freed_places() {
+    if (paced_ && !held_by_rate_) take_again();
+  }
+  // A marker has arrived: perhaps the limits allow to take more.
   void take_again() {
     held_until_ = {};
     again_at_ = Clock::now();
@@ -608,6 +612,7 @@ class Taker {
   bool places_are_new_ = false;
   bool watches_ = false;
   Clock::time_point held_until_{};
+  bool held_by_rate_ = false;     // the last take
   bool was_held_ = false;         // in the last plan
   Clock::time_point again_at_{};  // of the last take_again()
 };

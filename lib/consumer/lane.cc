@@ -419,7 +419,7 @@ void Lane::on_settled(const Settler::Outcome& outcome) {
       handlers_.call_back(*delivery, settlement);
     }
   }
-  if (taker_.is_paced()) taker_.take_again();  // they have freed places
+  taker_.freed_places();
   reporter().settled(outcome);
   if (!outcome.nacked.empty()) {
     timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, timers_.poll_interval()));

@@ -163,6 +163,7 @@ Taken as_taken(Reply reply) {
   if (reply.size() == kPacedFields) {
     taken.has_limits = reply[15].integer() == 1;
     taken.held_back = !reply[16].text().empty();
+    taken.held_by_rate = reply[16].text() == "rate";
     taken.next = as_wait(reply[17]);
   }
   return taken;

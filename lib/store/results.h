@@ -51,6 +51,7 @@ struct Taken {
   // Limits have kept the take from `total` messages. `next`: the caller watches, and takes again after this time;
   // unset: it does not, and a marker wakes a consumer when there is something to take.
   bool held_back = false;
+  bool held_by_rate = false;  // only the next token ends that, no message that is settled
   std::optional<microseconds> next{};
   // One of `messages`, and for how long it had been due. Empty: not known of any of them; the message may also be
   // missing.

@@ -205,6 +205,29 @@ TEST_CASE("limits R8: one consumer watches for the next token, and passes the wa
   CHECK(queue.take(1, "a").wait > 0);
 }
 
+TEST_CASE("limits R8: at a high rate the watcher waits for the tokens of 2 ms, but never until the bucket is full") {
+  LimitedQueue queue({"rate", "5000", "period", "1000000", "burst", "500"});
+  queue.fill(600);
+  CHECK(queue.take(200).leased == 200);
+  CHECK(queue.take(200).leased == 200);
+  const auto held = queue.take(200);
+  CHECK(held.leased == 100);
+  CHECK(held.wait == 2000);
+  queue.now += held.wait;
+  CHECK(queue.take(200).leased == 10);
+  LimitedQueue one({"rate", "5000", "period", "1000000", "burst", "1"});
+  one.fill(3);
+  CHECK(one.take(1).leased == 1);
+  const auto next = one.take(1);
+  CHECK(next.leased == 0);
+  CHECK(next.wait <= 201);
+  LimitedQueue few({"rate", "5000", "period", "1000000", "burst", "8"});
+  few.fill(20);
+  const auto rest = few.take(20);
+  CHECK(rest.leased == 8);
+  CHECK(rest.wait == 800);
+}
+
 TEST_CASE("limits R8: a watcher that watches no more gives the watch back") {
   SUBCASE("it has taken the last message") {
     LimitedQueue queue({"rate", "10", "period", "1000000", "burst", "1"});
