@@ -10,7 +10,7 @@
 #               in all runs        throughput sends receives end_to_end payloads big_sends batches links lateness load
 #                                  wake idle herd million
 #               not with --quick   crowd burst sleepers many_queues deliveries durability transport processes
-#               only if named      border headers sharing (half a minute each) registry partitions (some
+#               only if named      border headers limits sharing unique (half a minute each) registry partitions (some
 #                                  minutes) rss (ten minutes)
 #   --peers   also measures other libraries whose toolchains are installed
 #

@@ -32,6 +32,14 @@ set(figures
   headers.none.send_one_redis_us headers.none.send_redis_us headers.none.receive_redis_us
   headers.trace.send_one_redis_us headers.trace.send_redis_us headers.trace.receive_redis_us
   headers.1kib.send_one_redis_us headers.1kib.send_redis_us headers.1kib.receive_redis_us
+  limits.none.send_one_redis_us limits.none.send_redis_us limits.none.receive_redis_us
+  limits.rate.send_one_redis_us limits.rate.send_redis_us limits.rate.receive_redis_us
+  limits.running.send_one_redis_us limits.running.send_redis_us limits.running.receive_redis_us
+  limits.both.send_one_redis_us limits.both.send_redis_us limits.both.receive_redis_us
+  limits.length.send_one_redis_us limits.length.send_redis_us limits.length.receive_redis_us
+  unique.none.send_one_redis_us unique.none.send_redis_us unique.none.receive_redis_us
+  unique.fresh.send_one_redis_us unique.fresh.send_redis_us unique.fresh.receive_redis_us
+  unique.kept.send_redis_us unique.replaced.send_redis_us
   registry.1.call_us registry.100.call_us registry.1000.call_us
   registry.1.read_ms registry.100.read_ms registry.1000.read_ms
   ratio.link_0_send ratio.link_0_receive ratio.link_1_send ratio.link_1_receive ratio.link_4_send ratio.link_4_receive

@@ -38,6 +38,8 @@ const std::vector<Part>& parts() {
       {"border", border, Runs::on_request},
       {"sharing", sharing, Runs::on_request},
       {"headers", headers, Runs::on_request},
+      {"limits", queue_limits, Runs::on_request},
+      {"unique", unique_keys, Runs::on_request},
       {"registry", registry, Runs::on_request},
       {"rss", rss, Runs::on_request},
       {"million", million},  // last: its drain is cut short if the run takes too long

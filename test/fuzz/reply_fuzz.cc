@@ -234,6 +234,7 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       return reader(kRequests.send_keyed(p, {{kId, "x", {}, "key"}, {kId, "y"}}, {}, {}));
     },
+    [](Pipeline& p) { return reader(read_sender_settings(p, kKeys)); },
 };
 
 // True if the server's bytes contain the password, which libFuzzer guesses now and then. Errors quote the server.
