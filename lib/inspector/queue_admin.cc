@@ -159,12 +159,14 @@ class QueueAdmin::Impl {
   void set_pause(store::PauseState wanted, const std::string& who = {});
   void copy_pause(unsigned from, unsigned end);
   std::optional<QueueLimits> set_limits(const QueueLimits& limits);
+  void check_limits(unsigned partitions);
   std::optional<store::Limits> divide_limits(unsigned partitions);
   void restore(unsigned partition, const std::vector<store::RestoreRecord>& all, const std::vector<std::size_t>& places,
                std::vector<Sent>& sent);
 
  private:
   std::int64_t copy_pause(const std::vector<unsigned>& partitions, const store::PauseState& pause);
+  store::Limits read_limits();
   store::StoredLimits set_limits(store::Limits wanted);
   std::int64_t copy_limits(const std::vector<unsigned>& partitions, const store::Limits& limits);
   void add_places(unsigned partition);
@@ -320,13 +322,29 @@ std::optional<QueueLimits> QueueAdmin::Impl::set_limits(const QueueLimits& limit
   return limits_of(divided.value_or(stored.limits));
 }
 
-// Divides the limits among so many partitions, if there are more than before, and returns those that it has set.
-std::optional<store::Limits> QueueAdmin::Impl::divide_limits(unsigned partitions) {
+store::Limits QueueAdmin::Impl::read_limits() {
   const auto read = [&](redis::Pipeline& pipeline) { return store::read_limits(pipeline, home().moves().keys()); };
+  return home().ask(read).limits;
+}
+
+// Throws if the limits cannot be divided among so many partitions.
+void QueueAdmin::Impl::check_limits(unsigned partitions) {
+  const store::Limits limits = read_limits();
+  if (limits.any() && limits.parts < partitions) static_cast<void>(checked(limits_of(limits), partitions));
+}
+
+// Divides the limits among so many partitions, if there are more than before, and returns those that it has set. If
+// another operator has set limits meanwhile that are too small for these partitions, they are raised: each partition
+// delivers one message at a time in any case.
+std::optional<store::Limits> QueueAdmin::Impl::divide_limits(unsigned partitions) {
   while (true) {
-    const store::Limits limits = home().ask(read).limits;
+    const store::Limits limits = read_limits();
     if (!limits.any() || limits.parts >= partitions) return std::nullopt;
-    const store::StoredLimits stored = set_limits(checked(limits_of(limits), partitions));
+    QueueLimits wanted = limits_of(limits);
+    for (auto* limit : {&wanted.running, &wanted.length}) {
+      if (*limit) *limit = std::max<std::uint64_t>(**limit, partitions);
+    }
+    const store::StoredLimits stored = set_limits(checked(wanted, partitions));
     if (stored.done) return stored.limits;  // else another operator was faster
   }
 }
@@ -573,6 +591,7 @@ Layout QueueAdmin::set_partitions(unsigned partitions) {
                                 "set the field top of " + keys.settings + " to " + std::to_string(used.front() + 1));
   }
   const unsigned top = std::max(partitions, keeper.known().top);
+  impl_->check_limits(top);  // before the first write
   impl_->copy_pause(1, top);
   impl_->divide_limits(top);
   const store::Layout layout = keeper.set(partitions);

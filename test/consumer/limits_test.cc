@@ -350,6 +350,40 @@ TEST_CASE("limits R29: partitions divide the limits, also those that are added l
   CHECK(consumer->stop());
 }
 
+TEST_CASE("limits R29: partitions that a limit is too small for are refused before anything is written") {
+  Queue queue;
+  replace(queue, running_limit(2));
+  queue.admin.pause();
+  CHECK(thrown([&] { static_cast<void>(queue.admin.set_partitions(4)); }) ==
+        "invalid_argument: running: 2, but the queue has had 4 partitions, which divide the limit among them; expected "
+        "at least 4");
+  CHECK(queue.inspector.layout().top == 1);
+  for (unsigned partition = 1; partition < 4; ++partition) {
+    const store::Keys keys = store::make_keys(queue.name, {}, partition);
+    CHECK(test::redis().cmd({"EXISTS", keys.settings, keys.paused, keys.limits}) == 0);
+  }
+}
+
+// Either call may be refused, which then has written nothing; or the limit is raised to what the partitions need.
+TEST_CASE("limits R29: two operators, of partitions and of limits, leave limits that fit the partitions") {
+  for (int round = 0; round < 25; ++round) {
+    Queue queue;
+    queue.send("x");
+    QueueAdmin other(queue.url, queue.name);
+    std::string partitions_refused, limits_refused;
+    std::thread grows([&] { partitions_refused = thrown([&] { static_cast<void>(other.set_partitions(16)); }); });
+    limits_refused = thrown([&] { static_cast<void>(queue.admin.set_limits(running_limit(8))); });
+    grows.join();
+    const QueueLimits limits = queue.inspector.limits();
+    const unsigned top = queue.inspector.layout().top;
+    CAPTURE(partitions_refused);
+    CAPTURE(limits_refused);
+    CHECK(top == (partitions_refused == "nothing" ? 16U : 1U));
+    CHECK(limits.running.has_value() == (limits_refused == "nothing"));
+    if (limits.running) CHECK(*limits.running >= top);
+  }
+}
+
 TEST_CASE("limits R29: consumers bring the limits back to a partition that has lost them, before they take from it") {
   Queue queue;
   static_cast<void>(queue.admin.set_partitions(2));

@@ -600,6 +600,23 @@ TEST_CASE("limits R29: each partition has its share, and a copy is not replaced 
   CHECK(tokens == 6);
 }
 
+TEST_CASE(
+    "limits R29: a partition that was added since the limits were divided has its own share, and not a whole one") {
+  for (const unsigned part : {2U, 7U, 255U}) {
+    LimitedQueue queue({"x", "y"});
+    Admin admin(queue.scene);
+    Limits limits = limits_of(RateLimit{80, 1s, 16}, 24);
+    limits.generation = 5;
+    limits.parts = 2;
+    REQUIRE(admin.copy(limits, part).done);
+    queue.fill(60);
+    CHECK(queue.take(60).leased == static_cast<int>(std::max(1U, 16 / (part + 1))));
+    queue.scene.cmd({"HDEL", queue.scene.keys().limits, "rate"});
+    queue.take(60);
+    CHECK(queue.scene.cmd({"ZCARD", queue.scene.keys().running}) == static_cast<int>(std::max(1U, 24 / (part + 1))));
+  }
+}
+
 TEST_CASE("limits R3: messages that were in flight before the limit get places from correct_places, backoffs do not") {
   LimitedQueue queue({"running", "3"});
   Scene& scene = queue.scene;

@@ -48,10 +48,10 @@ struct Rate {
 // burst of a rate included. Its argument needs the generation of the limits that the caller has read, 0 if the queue
 // never had any. If others were set since then, it changes nothing and returns nothing: read the limits again, change
 // these, and set them. It throws std::invalid_argument for a value outside its range, and for a running or a length
-// below the number of partitions that the queue ever had. When Redis is out of memory, it refuses new limits, and
-// accepts that all are removed. If a partition cannot be reached, it throws, and consumers bring the limits there;
-// messages that are in flight there do not count as running then, until the call is repeated. Consumers of the Go
-// library keep no limits.
+// below the number of partitions that the queue ever had; if another operator adds partitions meanwhile, these are
+// raised to their number. When Redis is out of memory, it refuses new limits, and accepts that all are removed. If a
+// partition cannot be reached, it throws, and consumers bring the limits there; messages that are in flight there do
+// not count as running then, until the call is repeated. Consumers of the Go library keep no limits.
 struct QueueLimits {
   std::optional<Rate> rate{};
   // Most messages in flight, from 1 to 1,000,000,000. A message is in flight from the take until it is settled (a nack

@@ -9,7 +9,10 @@ local stored =
   redis.pcall('HMGET', limits, 'rate', 'period', 'burst', 'tat', 'running', 'parts', 'part', 'watch', 'full')
 if stored.err then stored = {} end
 local parts = number(stored[6], 256) or 1
-local part = number(stored[7], parts - 1) or 0
+local part = number(stored[7], 255) or 0
+-- A partition that was added since the limits were divided: it counts itself among the parts, so that it goes on with a
+-- share that is not too large until they are divided again.
+if part >= parts then parts = part + 1 end  --! check new_partition_has_no_whole_share
 -- Of `all` for the queue those for this partition: the first ones have what is left over.
 local function share(all)
   return math.max(1, math.floor(all / parts) + (part < all % parts and 1 or 0))
