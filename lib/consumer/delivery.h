@@ -195,6 +195,7 @@ struct InFlightMessage {
   std::optional<Lease::Clock::time_point> lone_since{};  // when its body was first fetched alone
   bool is_fetched_alone = false;                         // its body, of any size: see BodyFetcher
   std::optional<std::size_t> size{};                     // of the body, if that was read before it
+  bool may_have_key = false;                             // others of its queue had some when it was taken, or it has
   bool may_have_headers = false;                         // others of its queue had some when it was taken, or it has
   // What the take or the fetch has found: only a message has a handler; the others are removed.
   enum class Content : unsigned char { message, expired, foreign } content = Content::message;

@@ -219,6 +219,8 @@ void Settler::add_removals(RoundTrip& round_trip, const store::Moves& moves, sto
     const auto begin = members.begin() + static_cast<std::ptrdiff_t>(first);
     const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, members.size() - first));
     std::vector<InFlightPtr> some(begin, begin + size);
+    removal.paced = removal.paced || std::any_of(some.begin(), some.end(),
+                                                 [](const InFlightPtr& delivery) { return delivery->may_have_key; });
     const auto answer = moves.remove(round_trip.pipeline(), removal, receipts_of(some));
     expect(round_trip, answer, {Verdict::Kind::ack, std::move(some)});
   }

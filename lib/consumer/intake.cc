@@ -583,6 +583,7 @@ void Taker::read_taken(const store::TakeLimits& limits, Clock::time_point sent_a
         InFlightMessage::Taken{id, queue_name_, attempt, retries_left_of(taken, id), taken.lease_us, queue_, lane_},
         sent_at + lease_);
     delivery->may_have_headers = taken.has_headers;
+    delivery->may_have_key = taken.has_keys;
     if (id == taken.timed_id) delivery->due = sent_at - taken.late;
     const bool foreign = !store::is_id(id);
     if (foreign) delivery->content = InFlightMessage::Content::foreign;

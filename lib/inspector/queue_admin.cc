@@ -31,6 +31,8 @@ namespace {
 constexpr std::size_t kLongestReason = 1024;
 constexpr std::size_t kStepBytes = 256 * 1024;  // of payloads and headers in one call of a script
 
+constexpr int kMostCallsByKey = 100;
+
 // Ids in one call of a script that runs several commands per id: the call takes well under 2 ms.
 constexpr std::size_t kSmallBatch = 64;
 
@@ -63,6 +65,8 @@ Outcome change_outcome(char answer) {
       return Outcome::held;
     case 'B':
       return Outcome::no_payload;
+    case 'K':
+      return Outcome::key_taken;
     default:
       return Outcome::unknown;
   }
@@ -376,13 +380,38 @@ std::vector<Outcome> QueueAdmin::reschedule(const MessageRefs& messages, const R
   return meanings(answers, rescheduled_of);
 }
 
+namespace {
+
+// Redrives a dead letter whose unique key another message may have. Each call names the body of that one, so that the
+// script may look at it; it may be another one the next time.
+char redrive_with_key(SharedConnection& shared_connection, const std::string& id, int retries) {
+  store::ByKey answer;
+  for (int calls = 0; calls < kMostCallsByKey; ++calls) {
+    shared_connection.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      const auto one = shared_connection.moves().redrive_one(pipeline, id, answer.call_id, retries);
+      pipeline.run();
+      answer = one.get();
+    });
+    if (answer.call_id.empty()) return answer.answer.front();
+  }
+  return 'K';  // other messages had it each time
+}
+
+}  // namespace
+
 std::vector<Outcome> QueueAdmin::redrive(const MessageRefs& messages, const RedriveOptions& options) {
   check_retries(options.retries);
   const auto outcomes =
       impl_->by_id(ids_of(messages), Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
-        return outcomes_in_steps(connection, all, store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-          return connection.moves().redrive(pipeline, some, options.retries);
-        });
+        std::string found =
+            outcomes_in_steps(connection, all, store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+              return connection.moves().redrive(pipeline, some, options.retries);
+            });
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          if (found[i] == '?') found[i] = redrive_with_key(connection, all[i], options.retries);
+        }
+        return found;
       });
   return meanings(outcomes, change_outcome);
 }

@@ -140,6 +140,8 @@ const char* DELAYQUEUE_ABI::to_string(Outcome outcome) {
       return "wrong_state";
     case Outcome::no_payload:
       return "no_payload";
+    case Outcome::key_taken:
+      return "key_taken";
     case Outcome::unknown:
       return "unknown";
   }

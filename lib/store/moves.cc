@@ -341,11 +341,39 @@ Answer<std::string> Moves::reschedule(Pipeline& pipeline, std::string_view id, c
   return {pipeline, as_text};
 }
 
+Answer<std::string> Moves::last_with_key(Pipeline& pipeline, std::string_view key) const {
+  pipeline.command("HGET").key(keys_.unique).arg(key).repeatable();
+  return {pipeline, as_entry_id};
+}
+
+Answer<ByKey> Moves::cancel_by_key(Pipeline& pipeline, std::string_view id, std::string_view key) const {
+  calls::cancel call(pipeline, keys_, {keys_.bodies, id});
+  call.args(arg::search_lists(options_.search_lists));
+  call.each(arg::key(key));
+  return {pipeline, as_by_key};
+}
+
+Answer<ByKey> Moves::reschedule_by_key(Pipeline& pipeline, std::string_view id, std::string_view key,
+                                       const Due& due) const {
+  calls::reschedule call(pipeline, keys_, {keys_.bodies, id});
+  call.args(arg::delay(due.delay), as_due(due), arg::search_lists(options_.search_lists));
+  call.each(arg::key(key));
+  return {pipeline, as_by_key};
+}
+
 Answer<Outcomes> Moves::redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const {
   calls::redrive call(pipeline, keys_);
   for (const std::string& id : ids) call.body({keys_.bodies, id});
-  call.args(arg::retries(retries));
-  return {pipeline, as_text};
+  call.args(arg::retries(retries), arg::messages(ids.size()));
+  return {pipeline, as_first_word};
+}
+
+Answer<ByKey> Moves::redrive_one(Pipeline& pipeline, std::string_view id, std::string_view holder, int retries) const {
+  calls::redrive call(pipeline, keys_);
+  call.body({keys_.bodies, id});
+  if (!holder.empty()) call.other({keys_.bodies, holder});
+  call.args(arg::retries(retries), arg::messages(1));
+  return {pipeline, as_one_by_key};
 }
 
 Answer<Outcomes> Moves::bury(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,

@@ -105,7 +105,7 @@ struct Receipt {
 // Why messages that were taken are removed.
 struct Removal {
   const char* counted_as = "acked";  // the field of stats: acked, expired or foreign
-  bool paced = false;                // the queue has limits: they free their places
+  bool paced = false;                // the queue has limits or keys: they free their places and their keys
 };
 
 struct Nack {
@@ -233,7 +233,17 @@ class Moves {
 
   Answer<std::string> cancel(Pipeline& pipeline, std::string_view id) const;
   Answer<std::string> reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const;
+  // The message that was last created with this key, if the entry is one that the library writes; else empty. It need
+  // not have the key any more.
+  Answer<std::string> last_with_key(Pipeline& pipeline, std::string_view key) const;
+  // Change a message if it has this key: `id` as last_with_key() has returned it. If another message has it meanwhile,
+  // nothing is changed, and the answer has its id: call again with that.
+  Answer<ByKey> cancel_by_key(Pipeline& pipeline, std::string_view id, std::string_view key) const;
+  Answer<ByKey> reschedule_by_key(Pipeline& pipeline, std::string_view id, std::string_view key, const Due& due) const;
+  // '?': the message has a unique key that another one may have: redrive_one() then tells.
   Answer<Outcomes> redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const;
+  // holder: empty, or the `call_id` of the answer before.
+  Answer<ByKey> redrive_one(Pipeline& pipeline, std::string_view id, std::string_view holder, int retries) const;
 
   // bury, extend and restore take at most kBatch messages; bury takes one if search_lists is set. restore stages large
   // payloads, as send does.

@@ -125,6 +125,30 @@ KeyedSent as_sent_keyed(Reply reply) {
   return sent;
 }
 
+ByKey as_by_key(Reply reply) {
+  std::string text = as_text(reply);
+  if (text.empty() || text.front() != '?') return {std::move(text), {}};
+  if (!is_id(text.substr(1))) throw ReplyError("unexpected answer: no id of the message that has a key");
+  return {{}, text.substr(1)};
+}
+
+ByKey as_one_by_key(Reply reply) {
+  KeyedSent one = as_sent_keyed(reply);
+  if (one.outcomes.size() != 1) throw ReplyError("unexpected answer: not one outcome");
+  return one.ids[0].empty() ? ByKey{std::move(one.outcomes), {}} : ByKey{{}, std::move(one.ids[0])};
+}
+
+Outcomes as_first_word(Reply reply) {
+  std::string_view text = reply.text();
+  return next_word(text);
+}
+
+std::string as_entry_id(Reply reply) {
+  if (reply.is_nil()) return {};
+  std::string id(reply.text().substr(0, kIdLength));
+  return is_id(id) ? id : std::string();
+}
+
 Outcomes as_settled(Reply reply) { return as_outcomes(reply, 'S'); }
 
 Promoted as_promoted(Reply reply) {
@@ -156,7 +180,9 @@ Taken as_taken(Reply reply) {
     std::string id = next_word(others, kIdLength);
     taken.other_retries_left[std::move(id)] = number_at_start(next_word(others));
   }
-  taken.has_headers = reply[13].integer() != 0;
+  const std::int64_t has = reply[13].integer();
+  taken.has_headers = has % 2 != 0;
+  taken.has_keys = has > 1;
   std::string_view timed = reply[14].text();
   taken.timed_id = next_word(timed, std::min(kIdLength, timed.size()));
   if (!timed.empty()) taken.late = std::min(microseconds(time_of_score(timed)), kLongestLate);

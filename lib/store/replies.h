@@ -44,6 +44,10 @@ std::vector<std::optional<std::string>> as_bodies(redis::Reply reply);
 Outcomes as_sent(redis::Reply reply);
 bool as_first(redis::Reply reply);
 KeyedSent as_sent_keyed(redis::Reply reply);
+ByKey as_by_key(redis::Reply reply);
+ByKey as_one_by_key(redis::Reply reply);  // of a script that answers as send_keyed, for one message
+Outcomes as_first_word(redis::Reply reply);
+std::string as_entry_id(redis::Reply reply);  // of an entry of `unique`; empty: it has none
 
 // The outcomes of ack.lua. A number n stands for n messages that were settled.
 Outcomes as_settled(redis::Reply reply);

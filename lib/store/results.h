@@ -24,6 +24,12 @@ struct KeyedSent {
   bool is_first = false;         // the first send since the queue was created or deleted by forget
 };
 
+// The answer to a change of the message that has a key.
+struct ByKey {
+  std::string answer;   // that of the script, as without a key
+  std::string call_id;  // not empty: nothing was changed; call again with this id
+};
+
 struct Promoted {
   std::size_t moved = 0;
   std::optional<microseconds> next;  // time until the next message is due; unset: none is pending
@@ -47,6 +53,7 @@ struct Taken {
   std::size_t foreign = 0;   // ids with a retry count that were not 36 characters long; moved to garbage
   std::string foreign_id;    // first 64 characters of the first of them
   bool has_headers = false;  // false: none of `messages` has any
+  bool has_keys = false;     // false: none of `messages` has a unique key
   bool has_limits = false;   // the queue has some: ready2unack takes nothing then
   // Limits have kept the take from `total` messages. `next`: the caller watches, and takes again after this time;
   // unset: it does not, and a marker wakes a consumer when there is something to take.

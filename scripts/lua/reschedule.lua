@@ -1,18 +1,22 @@
 -- reschedule: change the due time of a message that is neither held nor dead.
---! keys body pending unack dead count attempts garbage ready retry wake stats
---! args delay due search_lists
---! use due ends drop_probe move_due
+--! keys body pending unack dead count attempts garbage ready retry wake stats unique keys
+--! args delay due search_lists | key
+--! use due ends drop_probe move_due entry by_key
 --
 -- delay: in ms, or ''
 -- due: in ms since 1970, used when there is no delay
 -- search_lists: the id is removed from the lists if neither is longer than this. Else it stays, and
 --   ready2unack skips it
+-- key: absent, or the unique key that the message must hold
 --
 -- A TTL moves with the due time, and a late ack is stale: see move_due.
 -- Returns 'moved', 'held' (even if cancelled since), 'dead', or 'unknown' (also without a retry count, since
--- ready2unack would not deliver it).
+-- ready2unack would not deliver it). To a call with a key also the answers of by_key.
 
 local id = string.sub(body, -36)
+
+local by_key = #ARGV.key > 0 and refused_by_key(id, ARGV.key[1])
+if by_key then return by_key end
 
 local unack_score = redis.call('ZSCORE', unack, id)
 local pending_score = redis.call('ZSCORE', pending, id)

@@ -1,10 +1,10 @@
 -- send_keyed: send for messages with unique keys, and for a queue that limits its length.
 --! keys pending ready count garbage unack dead attempts reason stats wake retry headers unique keys | body | other
 --! args new_ids delay due retries ttl most conflict in_flight window max_wait search_lists staged | payload key header
---! use due ends metadata probe drop_probe take_staged store_bodies existing earlier move_due marker
+--! use due ends metadata probe drop_probe take_staged store_bodies existing earlier move_due entry holders marker
 --
 -- unique: key -> '<id> <first> <until>': the last message that was created with this key, when (us), and the end of its
---   window (us), or 0. It holds the key as long as it is alive: see holders_of
+--   window (us), or 0. It holds the key as long as it is alive: see holders
 -- keys: id -> the key of the message
 -- other: if `staged`, the staged payload of each message, in the same order; then the bodies of messages that may hold
 --   one of the keys, as an earlier answer has named them
@@ -33,41 +33,6 @@
 -- another message has the key and is kept, 'R' it is replaced, '?' call again with its body, 'F' the queue is full;
 -- then 'N' if those created are the first that stats counts; then, each behind a space, the ids of the other messages
 -- for 'U', 'R' and '?'.
-
--- The messages that the entries of these unique keys name: for each name nil, or {id, first (us), ends (of the window,
--- us, or 0), alive, in_flight, unack, pending}. Such a message holds its key if it is alive and has a body, which the
--- caller checks. Alive: it has a retry count, this key in `keys`, and is not finished. So all that finishes a message
--- frees its key, and an entry that is left behind holds nothing. Another program may have written anything: an entry of
--- another form counts as none.
-local hex = '[%da-f]'
-local entry_form = '^(' .. hex:rep(8) .. ('%-' .. hex:rep(4)):rep(3) .. '%-' .. hex:rep(12) .. ') (%d+) (%d+)$'
-local function holders_of(names)
-  local found, ids, places = {}, {}, {}
-  local entries = #names > 0 and redis.call('HMGET', unique, unpack(names)) or {}
-  for n, entry in ipairs(entries) do
-    local id, first, ends = string.match(entry and #entry <= 70 and entry or '', entry_form)
-    if id then
-      found[n] = {id = id, first = tonumber(first), ends = tonumber(ends)}
-      ids[#ids + 1] = id
-      places[#ids] = n
-    end
-  end
-  if #ids == 0 then return found end
-  local counts = redis.call('HMGET', count, unpack(ids))
-  local theirs = redis.call('HMGET', keys, unpack(ids))
-  local in_unack = redis.call('ZMSCORE', unack, unpack(ids))
-  local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
-  local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
-  local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
-  for k, n in ipairs(places) do
-    local one = found[n]
-    local placed = in_unack[k] or in_pending[k] or finished[k] == 0 and not in_dead[k]
-    one.alive = counts[k] and theirs[k] == names[n] and placed
-    one.in_flight = in_unack[k] and not is_backoff(end_of(in_unack[k]))
-    one.unack, one.pending = in_unack[k], in_pending[k]
-  end
-  return found
-end
 
 local messages = #ARGV.payload
 local new_ids, staged, conflict = ARGV.new_ids == '1', ARGV.staged == '1', ARGV.conflict

@@ -1,5 +1,5 @@
 -- take_paced: ready2unack for a queue with limits.
---! keys ready retry unack pending dead count attempts garbage paused stats headers limits running wake
+--! keys ready retry unack pending dead count attempts garbage paused stats headers limits running wake keys
 --! args total since_retry retry_max lease poison_max poison_skip caller
 --! use clock unique_lease probe ends take pace
 --
@@ -32,11 +32,12 @@ local function paced(result)
   return result
 end
 
-if redis.call('EXISTS', paused) == 1 then
+local existing = redis.call('EXISTS', paused, keys)
+if existing > 0 and redis.call('EXISTS', paused) == 1 then
   retry_length = 0  --! check paused_queue_has_no_retry
   return paced(answer())
 end
-has_headers = math.min(redis.call('HLEN', headers), 1)
+has_headers = math.min(redis.call('HLEN', headers), 1) + 2 * existing
 
 if tokens and tokens < allowed then allowed, held_by = tokens, 'rate' end
 

@@ -245,7 +245,7 @@ TEST_CASE_FIXTURE(DeadFixture, "redrive: it moves by ids, by reason or all, with
   const Ran all = run({"redrive", queue, "--all", "--yes", "-o", "json"});
   CHECK(parse_json(all.out) ==
         parse_json(R"({"queue":")" + queue +
-                   R"(","to":null,"redriven":6,"no_body":1,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
+                   R"(","to":null,"redriven":6,"no_body":1,"key_taken":0,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
                    R"("unconfirmed":0,"interrupted":false,"error":null})"));
   CHECK(inspector.counts().dead == 0);
 }

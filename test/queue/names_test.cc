@@ -35,6 +35,7 @@ TEST_CASE("names: every public enumeration has those of its values") {
                                                                                   {Outcome::held, "held"},
                                                                                   {Outcome::wrong_state, "wrong_state"},
                                                                                   {Outcome::no_payload, "no_payload"},
+                                                                                  {Outcome::key_taken, "key_taken"},
                                                                                   {Outcome::unknown, "unknown"}}) {
     CHECK(to_string(outcome) == name);
   }

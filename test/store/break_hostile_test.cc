@@ -194,8 +194,8 @@ std::vector<AnyMove> all_scripts() {
 // Whether a move chooses among the messages: then damage to one may change which others it takes.
 bool chooses(const std::string& move) {
   return move == "purge pending" || move == "purge ready" || move == "purge retry" || move == "purge dead" ||
-         move.rfind("send_keyed", 0) == 0 || move == "ready2unack one possible poison message" ||
-         move == "pending2unack";
+         move.rfind("send_keyed", 0) == 0 || move == "reschedule by key" ||
+         move == "ready2unack one possible poison message" || move == "pending2unack";
 }
 
 // Runs one move on a queue without damage, and then with each kind of damage.

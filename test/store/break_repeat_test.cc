@@ -181,6 +181,12 @@ class BreakTest {
     const auto ended = [&](const Cells& cells) { return cells.count({"msg", id}) == 0; };
     // What is left of a finished message, until a consumer finds it.
     if (place != "unique" && ended(whole) && ended(is)) return true;
+    // A key that no message holds.
+    const auto holds = [&](const std::string& one) {
+      return is.count({"msg", one}) > 0 && is.count({"retry:cnt", one}) + is.count({"dead", one}) > 0;
+    };
+    if (place == "unique" && is.count(at) > 0 && !holds(is.at(at).substr(0, 36))) return true;
+    if (place == "keys" && is.count(at) > 0 && !holds(id)) return true;
     // A TTL that was moved twice.
     const std::string script = test::script_of(move_.name);
     if (place == "msg" && (script == "reschedule" || script == "release" || script == "extend")) {

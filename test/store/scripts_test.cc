@@ -146,7 +146,8 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     // take_paced and pending2unack call by it what they write after the leases: if Redis refuses that, they take the
     // leases back, since their ends would spend retries, and return the error.
     const std::string hints =
-        "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats|limits|running|keys)[,)]|redis\\.pcall\\('ZRANGE', pending, "
+        "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats|limits|running|unique|keys)[,)]|redis\\.pcall\\('ZRANGE', "
+        "pending, "
         "(?:0, "
         "0|rank)";
     const std::string staged =

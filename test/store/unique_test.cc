@@ -3,6 +3,7 @@
 #include "store/script_calls.h"
 #include "support/all_moves.h"
 #include "support/saved_queue.h"
+#include "support/seeds.h"
 
 #include <random>
 
@@ -12,6 +13,7 @@ namespace {
 
 using test::At;
 using test::Cells;
+using test::SavedQueue;
 using test::Scene;
 
 Scene::Setup bare() {
@@ -116,6 +118,20 @@ TEST_CASE("unique R12: an id that is used again without the key does not hold it
   CHECK(queue.send("b", "k", "2").outcome == '1');
 }
 
+TEST_CASE("unique R12: what garbage and dead say counts as for a send of the id") {
+  KeyedQueue queue;
+  Scene& scene = queue.scene;
+  queue.put(At::held, "a", "in flight");
+  scene.cmd({"SADD", scene.keys().garbage, scene.id("a")});
+  CHECK(queue.send("b", "in flight", "2").outcome == 'U');
+  queue.put(At::dead, "c", "dead");
+  scene.cmd({"HSET", scene.keys().count, scene.id("c"), "3"});  // of a bury that was refused midway
+  CHECK(queue.send("d", "dead", "4").outcome == '1');
+  queue.put(At::pending, "e", "pending");  // of a send that was refused midway
+  scene.cmd({"SADD", scene.keys().garbage, scene.id("e")});
+  CHECK(queue.send("e", "pending", "5", again(kKeep)).outcome == '1');
+}
+
 TEST_CASE("unique R13: the body of a message that may hold a key is named first: nothing is stored before") {
   KeyedQueue queue;
   Scene& scene = queue.scene;
@@ -201,6 +217,23 @@ TEST_CASE("unique R14: a window counts after the message is gone, also for its o
   CHECK(queue.window_of("k") == until);
   scene.cmd({"HSET", scene.keys().unique, "k", scene.id("a") + " 1 " + std::to_string(scene.now_us() - 1)});
   CHECK(queue.send("d", "k", "4").outcome == '1');
+}
+
+TEST_CASE("unique R14: a repeated send completes the window that a refused one has not written, and moves none") {
+  KeyedQueue queue;
+  Scene& scene = queue.scene;
+  REQUIRE(queue.send("a", "k", "1").outcome == '1');
+  REQUIRE(queue.window_of("k") == 0);
+  CHECK(queue.send("a", "k", "1", again(with_window(1h))).outcome == '0');
+  const std::string entry = queue.entry("k");
+  CHECK(queue.window_of("k") > scene.now_us() + 3'500'000'000);
+  CHECK(queue.send("a", "k", "1", again(with_window(2h))).outcome == '0');
+  CHECK(queue.entry("k") == entry);
+  CHECK(queue.send("b", "k", "1", with_window(2h)).outcome == 'U');
+  CHECK(queue.send("c", "other", "1").outcome == '1');
+  scene.cmd({"HSET", scene.keys().unique, "other", entry.substr(0, 36) + " 1 0"});  // not of this message
+  CHECK(queue.send("c", "other", "1", again(with_window(2h))).outcome == '0');
+  CHECK(queue.window_of("other") == 0);
 }
 
 TEST_CASE("unique R14: replace and postpone do not wait for a window, and leave it") {
@@ -369,6 +402,14 @@ TEST_CASE("unique: hostile or damaged entries hold nothing, and fail no send") {
       CHECK(queue.body("b") == "2");
     }
   }
+  KeyedQueue queue;
+  Scene& scene = queue.scene;
+  const std::string odd = "zzzzzzzz" + id.substr(8);  // no id, with all that a message has
+  scene.cmd({"HSET", scene.keys().unique, "k", odd + " 1 0"});
+  scene.cmd({"HSET", scene.keys().keys, odd, "k"});
+  scene.cmd({"HSET", scene.keys().count, odd, "3"});
+  scene.cmd({"SET", scene.keys().bodies + odd, "x"});
+  CHECK(queue.send("b", "k", "2").outcome == '1');
 }
 
 TEST_CASE("unique: keys of 128 bytes of any kind are told apart") {
@@ -379,6 +420,188 @@ TEST_CASE("unique: keys of 128 bytes of any kind are told apart") {
     CHECK(queue.send("n" + std::to_string(queue.scene.cmd({"HLEN", queue.scene.keys().unique}).integer), key, "x")
               .outcome == '1');
     CHECK(queue.send("other", key, "y").outcome == 'U');
+  }
+}
+
+// ---- The ends of a message --------------------------------------------------------------------------------------------
+
+TEST_CASE("unique R1: a take tells of keys and of headers, and only then an ack looks for keys") {
+  for (const bool with_headers : {false, true}) {
+    for (const bool with_keys : {false, true}) {
+      for (const bool from_pending : {false, true}) {
+        for (const bool paced : {false, true}) {
+          CAPTURE(with_headers);
+          CAPTURE(with_keys);
+          CAPTURE(from_pending);
+          CAPTURE(paced);
+          KeyedQueue queue;
+          Scene& scene = queue.scene;
+          queue.put(from_pending ? At::pending : At::ready, "a", "k", {-1min});
+          if (!with_keys) scene.cmd({"DEL", scene.keys().keys});
+          if (with_headers) scene.cmd({"HSET", scene.keys().headers, scene.id("a"), "\1k\1v"});
+          if (paced) scene.cmd({"HSET", scene.keys().limits, "running", "9"});
+          Taken taken;
+          if (from_pending && !paced) {
+            taken = scene.run(&Moves::pending2unack, false, {"me", 1s}, {200, 200}, 1min).taken.value();
+          } else {
+            scene.run(&Moves::pending2ready, false, {"me", 1s});
+            taken = paced ? scene.run(&Moves::take_paced, {200, 25, 200}, 1min, "me") : queue.take();
+          }
+          CHECK(taken.messages.size() == 1);
+          CHECK(taken.has_keys == with_keys);
+          CHECK(taken.has_headers == with_headers);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("unique R16: an ack frees the key of its message, not one that another message holds, and keeps a window") {
+  for (const std::size_t messages : {1U, 20U}) {
+    KeyedQueue queue;
+    Scene& scene = queue.scene;
+    std::vector<std::string> ids;
+    for (std::size_t i = 0; i < messages; ++i) {
+      const std::string n = std::to_string(i);
+      Wanted wanted = i % 3 == 0 ? with_window(1h) : kKeep;
+      wanted.terms.while_in_flight = false;
+      REQUIRE(queue.send("n" + n, "k" + n, "1", wanted).outcome == '1');
+    }
+    REQUIRE(queue.send("plain", "", "1").outcome == '1');
+    const Taken taken = queue.take();
+    REQUIRE(taken.messages.size() == messages + 1);
+    if (messages > 1) REQUIRE(queue.send("new", "k1", "2", kReplace).outcome == '1');
+    std::vector<Receipt> receipts;
+    for (const auto& one : taken.messages) receipts.push_back({one.first, taken.lease_us});
+    if (messages == 1) receipts.erase(receipts.begin() + 1);
+    scene.run(&Moves::remove, {"acked", true}, receipts);
+    for (std::size_t i = 0; i < messages; ++i) {
+      CAPTURE(i);
+      const std::string n = std::to_string(i);
+      CHECK(queue.field(scene.keys().keys, "n" + n).empty());
+      const bool other = messages > 1 && i == 1;
+      CHECK(queue.entry("k" + n).empty() == (i % 3 != 0 && !other));
+      if (other) CHECK(queue.entry("k1").substr(0, 36) == scene.id("new"));
+    }
+    CHECK(queue.send("later", "k0", "2").outcome == 'U');
+    if (messages > 1) CHECK(queue.field(scene.keys().keys, "new") == "k1");
+  }
+}
+
+TEST_CASE("unique R16: cancel frees the key of its message in every state, and ends its window") {
+  for (const At at : test::all_but({At::nowhere, At::garbage, At::cancelled})) {
+    CAPTURE(to_string(at));
+    KeyedQueue queue;
+    Scene& scene = queue.scene;
+    queue.put(at, "a", "k");
+    scene.cmd({"HSET", scene.keys().unique, "k", scene.id("a") + " 1 9000000000000000"});
+    CHECK(scene.run(&Moves::cancel, scene.id("a")) != "unknown");
+    CHECK(queue.entry("k").empty());
+    CHECK(queue.field(scene.keys().keys, "a").empty());
+    CHECK(queue.send("b", "k", "2").outcome == '1');
+    CHECK(scene.run(&Moves::cancel, scene.id("b")) == "ready");
+    scene.cmd({"HSET", scene.keys().keys, scene.id("c"), "k"});
+    queue.put(At::pending, "d", "k");
+    scene.put(At::ready, "c");
+    CHECK(scene.run(&Moves::cancel, scene.id("c")) == "ready");  // its key is that of another message now
+    CHECK(queue.entry("k").substr(0, 36) == scene.id("d"));
+  }
+}
+
+TEST_CASE("unique R16: cancel and reschedule by key change the message that has it, and no other") {
+  for (const bool cancels : {false, true}) {
+    CAPTURE(cancels);
+    KeyedQueue queue;
+    Scene& scene = queue.scene;
+    const auto change = [&](const std::string& name, const std::string& key) {
+      return cancels ? scene.run(&Moves::cancel_by_key, scene.id(name), key)
+                     : scene.run(&Moves::reschedule_by_key, scene.id(name), key, {5min, 0});
+    };
+    const std::string done = cancels ? "pending" : "moved";
+    CHECK(scene.run(&Moves::last_with_key, "k").empty());
+    CHECK(change("a", "k").answer == "unknown");
+    queue.put(At::pending, "a", "k");
+    queue.put(At::pending, "b", "other");
+    CHECK(scene.run(&Moves::last_with_key, "k") == scene.id("a"));
+    const auto before = scene.state();
+    const ByKey another = change("b", "k");
+    CHECK(another.call_id == scene.id("a"));
+    CHECK(another.answer.empty());
+    CHECK(change("a", "none").answer == "unknown");
+    CHECK(scene.state() == before);
+    scene.cmd({"HSET", scene.keys().keys, scene.id("a"), "changed"});  // its id was used again with another key
+    CHECK(change("a", "k").answer == "unknown");
+    scene.cmd({"HSET", scene.keys().keys, scene.id("a"), "k"});
+    CHECK(change("a", "k").answer == done);
+    queue.put(At::dead, "d", "dead");
+    CHECK(change("d", "dead").answer == "unknown");
+    queue.put(At::held, "h", "held");
+    CHECK(change("h", "held").answer == (cancels ? "unack" : "held"));
+    for (const std::string& value : {std::string("x"), std::string(36, 'z') + " 1 0", scene.id("b") + " 1"}) {
+      scene.cmd({"HSET", scene.keys().unique, "other", value});
+      CHECK(change("b", "other").answer == "unknown");
+    }
+    for (const std::string& hash : {scene.keys().unique, scene.keys().keys}) {
+      scene.cmd({"DEL", hash});
+      scene.cmd({"SET", hash, "of another program"});
+      CHECK(change("b", "other").answer == "unknown");
+      CHECK(scene.run(&Moves::cancel, scene.id(hash == scene.keys().keys ? "b" : "h")) != "unknown");
+      scene.cmd({"DEL", hash});
+    }
+  }
+}
+
+TEST_CASE("unique R16: a redriven message takes its key, unless another message has it; of two the first takes it") {
+  KeyedQueue queue;
+  Scene& scene = queue.scene;
+  for (const std::string name : {"a", "b", "c"}) queue.put(At::dead, name, "k");
+  queue.put(At::dead, "d", "other");
+  scene.put(At::dead, "plain");
+  scene.cmd({"HSET", scene.keys().unique, "k", scene.id("c") + " 1 9000000000000000"});
+  CHECK(scene.run(&Moves::redrive, scene.ids({"a", "b", "plain", "d", "none"}), 3) == "SKSSG");
+  CHECK(queue.entry("k").substr(0, 36) == scene.id("a"));
+  CHECK(queue.window_of("k") == 9'000'000'000'000'000);
+  CHECK(queue.window_of("other") == 0);
+  CHECK(queue.send("e", "k", "1").id == scene.id("a"));
+  CHECK(queue.send("e", "other", "1").id == scene.id("d"));
+  CHECK(scene.run(&Moves::redrive, scene.ids({"b", "c"}), 3) == "??");
+  const ByKey asked = scene.run(&Moves::redrive_one, scene.id("b"), "", 3);
+  CHECK(asked.call_id == scene.id("a"));
+  const ByKey taken = scene.run(&Moves::redrive_one, scene.id("b"), asked.call_id, 3);
+  CHECK(taken.call_id.empty());
+  CHECK(taken.answer == "K");
+  CHECK(scene.score_us(scene.keys().dead, "b") != 0);
+  scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
+  CHECK(scene.run(&Moves::redrive_one, scene.id("b"), scene.id("a"), 3).answer == "S");
+  CHECK(queue.entry("k").substr(0, 36) == scene.id("b"));
+  CHECK(scene.lost().find('b') == std::string::npos);
+}
+
+TEST_CASE("unique: keys and entries of a wrong type fail no redrive") {
+  for (const bool unique : {false, true}) {
+    KeyedQueue queue;
+    Scene& scene = queue.scene;
+    queue.put(At::dead, "a", "k");
+    const std::string hash = unique ? scene.keys().unique : scene.keys().keys;
+    scene.cmd({"DEL", hash});
+    scene.cmd({"SET", hash, "of another program"});
+    CHECK(scene.run(&Moves::redrive, scene.ids({"a"}), 3) == "S");
+    CHECK(scene.cmd({"GET", hash}) == "of another program");
+  }
+}
+
+TEST_CASE("unique: keys and entries of a wrong type fail no ack") {
+  for (const bool unique : {false, true}) {
+    KeyedQueue queue;
+    Scene& scene = queue.scene;
+    queue.put(At::ready, "a", "k");
+    const std::string hash = unique ? scene.keys().unique : scene.keys().keys;
+    scene.cmd({"DEL", hash});
+    scene.cmd({"SET", hash, "of another program"});
+    const Taken taken = queue.take();
+    CHECK(taken.has_keys);
+    CHECK(scene.run(&Moves::remove, {"acked", true}, {{taken.messages.at(0).first, taken.lease_us}}) == "S");
+    CHECK(scene.cmd({"GET", hash}) == "of another program");
   }
 }
 
@@ -466,6 +689,314 @@ TEST_CASE("limits R4: a refused send leaves no staged payload") {
   CHECK(queue.send("c", "other", large, at_most(1)).outcome == 'F');
   CHECK(queue.scene.cmd({"KEYS", queue.scene.keys().staged + "*"}).array.empty());
   CHECK(queue.body("a") == large);
+}
+
+// ---- Random runs ------------------------------------------------------------------------------------------------------
+
+// Racing senders, consumers and operators, with and without calls that Redis refuses midway, and with keys, counts,
+// bodies and entries that are deleted behind the queue's back. After each step the queue is compared with the rules.
+class RandomKeys {
+ public:
+  RandomKeys(std::uint64_t seed, bool breaks, bool vandal, Conflict conflict)
+      : random_(static_cast<unsigned>(seed)),
+        breaks_(breaks),
+        vandal_(vandal),
+        conflict_(conflict),
+        queue_(setup()),
+        saved_(queue_.scene) {}
+
+  void run() {
+    for (int step = 0; step < 120; ++step) {
+      CAPTURE(step);
+      one_step();
+      check();
+    }
+    drain();
+  }
+
+ private:
+  static Scene::Setup setup() {
+    Scene::Setup wanted = bare();
+    wanted.breakable = true;
+    static const PrivateServer server;
+    wanted.socket = server.socket();
+    return wanted;
+  }
+
+  std::size_t below(std::size_t n) { return random_() % n; }
+  std::string any_key() { return "k" + std::to_string(below(3)); }
+  bool has(const Cells& cells, const char* place, const std::string& id) { return cells.count({place, id}) > 0; }
+
+  // By the rules of R12, from the stored data.
+  bool is_alive(const Cells& cells, const std::string& id, const std::string& key) {
+    const auto noted = cells.find({"keys", id});
+    if (!has(cells, "msg", id) || !has(cells, "retry:cnt", id)) return false;
+    if (noted == cells.end() || noted->second != key) return false;
+    return has(cells, "unack", id) || has(cells, "pending", id) ||
+           (!has(cells, "garbage", id) && !has(cells, "dead", id));
+  }
+  bool in_flight(const Cells& cells, const std::string& id) {
+    const auto found = cells.find({"unack", id});
+    return found != cells.end() && std::llround(std::strtod(found->second.c_str(), nullptr) * 1e6) % 1000 != 0;
+  }
+  // Whether a consumer will get it.
+  bool is_placed(const Cells& cells, const std::string& id) {
+    return has(cells, "pending", id) || has(cells, "unack", id) || has(cells, "ready", id) || has(cells, "retry", id);
+  }
+
+  void one_step() {
+    Scene& scene = queue_.scene;
+    switch (below(vandal_ ? 14 : 11)) {
+      case 0:
+      case 1:
+      case 2:
+        return send();
+      case 3:
+        scene.run(&Moves::pending2ready, false, {"me", 1s});
+        return take();
+      case 4:
+        return settle(false);
+      case 5:
+        return settle(true);
+      case 6: {  // all leases end
+        for (const auto& [at, score] : saved_.cells()) {
+          if (at.first == "unack" && own(at.second)) scene.cmd({"ZADD", scene.keys().unack, "1.0000005", at.second});
+        }
+        scene.run(&Moves::unack2retry, false);
+        return;
+      }
+      case 7: {
+        const std::string id = any_id();
+        if (!id.empty()) static_cast<void>(scene.run(&Moves::cancel, id));
+        return;
+      }
+      case 8: {
+        const std::string key = any_key();
+        const std::string id = scene.run(&Moves::last_with_key, key);
+        if (!id.empty()) scene.run(&Moves::reschedule_by_key, id, key, {milliseconds(below(2)), 0});
+        return;
+      }
+      case 9: {
+        for (const auto& [at, score] : saved_.cells()) {
+          if (at.first != "dead" || !own(at.second)) continue;
+          ByKey answer;
+          for (int calls = 0; calls == 0 || !answer.call_id.empty(); ++calls) {
+            const std::string holder = answer.call_id;
+            answer = scene.run(&Moves::redrive_one, at.second, holder, 3);
+          }
+          break;
+        }
+        return;
+      }
+      case 10: {
+        std::vector<std::string> ids;
+        for (const auto& [at, value] : saved_.cells()) {
+          if (at.first == "garbage") ids.push_back(at.second);
+        }
+        if (!ids.empty()) scene.run(&Moves::gc, ids);
+        return;
+      }
+      default:
+        return vandalize();
+    }
+  }
+
+  bool own(const std::string& id) { return id.size() == 36 && id.find("8000-6d") != std::string::npos; }  // "m..."
+
+  std::string any_id() {
+    std::vector<std::string> ids;
+    for (const auto& [at, value] : saved_.cells()) {
+      if (at.first == "msg" && own(at.second)) ids.push_back(at.second);
+    }
+    return ids.empty() ? "" : ids[below(ids.size())];
+  }
+
+  void send() {
+    Scene& scene = queue_.scene;
+    const std::string name = "m" + std::to_string(++sent_);
+    const std::string key = any_key(), payload = "p" + std::to_string(sent_);
+    Wanted wanted;
+    wanted.terms.conflict = conflict_;
+    wanted.terms.max_wait = below(2) == 0 ? std::optional<milliseconds>(below(20)) : std::nullopt;
+    wanted.send.due.delay = milliseconds(below(2) * 3);
+    wanted.send.new_ids = true;
+    const std::string own_id = scene.id(name);
+    std::string holder;
+    int calls = 0;
+    for (bool repeats = breaks_ && below(3) == 0;; ++calls) {
+      REQUIRE(calls < 20);
+      const Cells before = saved_.cells();
+      if (repeats) scene.break_at(static_cast<int>(below(12)));
+      KeyedSent sent;
+      const std::string refused = test::refusal([&] {
+        sent = scene.run(&Moves::send_keyed, {{scene.keep(name), payload, {}, key, holder}}, wanted.send, wanted.terms);
+      });
+      scene.break_at(-1);
+      repeats = false;
+      if (!refused.empty()) {
+        wanted.send.new_ids = false;
+        if (below(4) == 0) return;  // the sender dies
+        continue;
+      }
+      const char outcome = sent.outcomes[0];
+      const std::string& other = sent.ids[0];
+      CAPTURE(outcome);
+      CAPTURE(other);
+      holder = other;
+      if (outcome == '?') continue;
+      const Cells after = saved_.cells();
+      ++outcomes_[outcome];
+      if (outcome == 'U') {
+        CHECK(is_alive(before, other, key));
+        CHECK(is_placed(before, other));
+      } else if (outcome == 'R') {
+        CHECK(is_alive(before, other, key));
+        CHECK_FALSE(in_flight(before, other));
+        CHECK(is_placed(after, other));
+        CHECK(after.at({"msg", other}).substr(0, payload.size() + 1) == payload + " ");
+        payloads_[other] = payload;
+      } else if (outcome == '1') {
+        CHECK(is_placed(after, own_id));
+        CHECK(is_alive(after, own_id, key));
+        payloads_[own_id] = payload;
+        // Nothing else held the key.
+        const auto entry = before.find({"unique", key});
+        const std::string last = entry == before.end() ? "" : entry->second.substr(0, 36);
+        if (conflict_ == Conflict::keep && last != own_id) CHECK_FALSE(is_alive(before, last, key));
+        if (last != own_id && !in_flight(before, last)) CHECK_FALSE(is_alive(before, last, key));
+      } else {
+        CHECK(outcome == '0');
+      }
+      if (outcome == 'U' || outcome == 'R') {
+        for (const char* place : {"msg", "retry:cnt", "keys", "headers"}) CHECK_FALSE(has(after, place, own_id));
+      }
+      return;
+    }
+  }
+
+  void take() {
+    const Taken taken = queue_.take(1 + below(4));
+    const Cells cells = saved_.cells();
+    for (const auto& [id, deliveries] : taken.messages) {
+      const auto body = cells.find({"msg", id});
+      if (body == cells.end()) {
+        queue_.scene.run(&Moves::remove, {"expired", true}, {{id, taken.lease_us}});
+        continue;
+      }
+      const auto sent = payloads_.find(id);  // the last one that a sender was told of
+      if (sent != payloads_.end() && !breaks_) CHECK(body->second == sent->second + " 0");
+      held_.emplace_back(id, taken.lease_us);
+      last_read_[{id, taken.lease_us}] = body->second;
+    }
+  }
+
+  // Also late, with a lease that has ended.
+  void settle(bool fails) {
+    if (held_.empty()) return;
+    const std::size_t which = below(held_.size());
+    const auto [id, end] = held_[which];
+    const Cells before = saved_.cells();
+    if (!fails) {
+      const bool settled = queue_.scene.run(&Moves::remove, {"acked", true}, {{id, end}}) == "S";
+      // What is acknowledged is what the consumer has read.
+      const auto body = before.find({"msg", id});
+      const bool same = body == before.end() || body->second == last_read_[{id, end}];
+      if (settled) CHECK(same);
+      const auto noted = saved_.cells();
+      if (settled) CHECK_FALSE(has(noted, "keys", id));
+    } else if (below(3) == 0) {
+      queue_.scene.run(&Moves::release, {{id, end}}, milliseconds(below(2)));
+    } else {
+      queue_.scene.run(&Moves::nack, {{{id, end}, below(3) == 0 ? std::nullopt : std::optional(1ms), "why"}});
+    }
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+
+  void vandalize() {
+    Scene& scene = queue_.scene;
+    const std::string id = any_id();
+    switch (below(5)) {
+      case 0:
+        if (!id.empty()) scene.cmd({"DEL", scene.keys().bodies + id});
+        return;
+      case 1:
+        if (!id.empty()) scene.cmd({"HDEL", scene.keys().count, id});
+        return;
+      case 2:
+        if (!id.empty()) scene.cmd({"HDEL", scene.keys().keys, id});
+        return;
+      case 3:
+        scene.cmd({"HDEL", scene.keys().unique, any_key()});
+        two_possible_ = true;
+        return;
+      default:  // a Go worker gives it up
+        if (id.empty()) return;
+        scene.cmd({"LREM", scene.keys().ready, "0", id});
+        scene.cmd({"SADD", scene.keys().garbage, id});
+        two_possible_ = true;  // it may still be taken from retry
+    }
+  }
+
+  // Never two alive with a key.
+  void check() {
+    if (conflict_ != Conflict::keep || two_possible_) return;
+    const Cells cells = saved_.cells();
+    std::map<std::string, int> alive;
+    for (const auto& [at, key] : cells) {
+      if (at.first == "keys" && own(at.second) && is_alive(cells, at.second, key)) ++alive[key];
+    }
+    for (const auto& [key, n] : alive) CHECK_MESSAGE(n == 1, key);
+  }
+
+  // All that is left is delivered, and then the keys are free.
+  void drain() {
+    Scene& scene = queue_.scene;
+    for (int i = 0; i < 20; ++i) {
+      for (const auto& [at, score] : saved_.cells()) {
+        if (!own(at.second)) continue;
+        if (at.first == "unack") scene.cmd({"ZADD", scene.keys().unack, "1.0000005", at.second});
+        if (at.first == "pending") scene.cmd({"ZADD", scene.keys().pending, "1", at.second});
+        if (at.first == "dead") scene.run(&Moves::purge_ids, scene.keys().dead, {at.second});
+      }
+      scene.run(&Moves::unack2retry, false);
+      scene.run(&Moves::pending2ready, false, {"me", 1s});
+      const Taken taken = queue_.take();
+      for (const auto& one : taken.messages) {
+        scene.run(&Moves::remove, {"acked", true}, {{one.first, taken.lease_us}});
+      }
+    }
+    for (const std::string key : {"k0", "k1", "k2"}) {
+      CHECK(queue_.send("m" + std::to_string(++sent_), key, "x", fresh(kKeep)).outcome == '1');
+    }
+  }
+
+  std::mt19937 random_;
+  const bool breaks_, vandal_;
+  const Conflict conflict_;
+  KeyedQueue queue_;
+  SavedQueue saved_;
+  int sent_ = 1000;
+  bool two_possible_ = false;  // an entry was deleted
+  std::map<std::string, std::string> payloads_;
+  std::vector<std::pair<std::string, std::int64_t>> held_;
+  std::map<std::pair<std::string, std::int64_t>, std::string> last_read_;
+  std::map<char, int> outcomes_;
+};
+
+TEST_CASE("unique R12 to R18: random runs: never two with a key, no send swallowed, no update lost") {
+  for (const Conflict conflict : {Conflict::keep, Conflict::replace, Conflict::postpone}) {
+    for (const bool breaks : {false, true}) {
+      for (const bool vandal : {false, true}) {
+        for (std::uint64_t seed = 1; seed <= test::seeds(3); ++seed) {
+          CAPTURE(static_cast<int>(conflict));
+          CAPTURE(breaks);
+          CAPTURE(vandal);
+          CAPTURE(seed);
+          RandomKeys(seed, breaks, vandal, conflict).run();
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

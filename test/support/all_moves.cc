@@ -278,6 +278,21 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Moves::remove, {"acked", true}, {s.receipt("held")});
        },
        add_limits},
+      {"ack_paced with keys",
+       [](Scene& s) {
+         s.run(&Moves::remove, {"acked", true}, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
+       },
+       add_keys},
+      {"ack_paced one with a key",
+       [](Scene& s) {
+         s.run(&Moves::remove, {"acked", true}, {s.receipt("held")});
+       },
+       add_keys},
+      {"ready2unack with keys",
+       [](Scene& s) {
+         s.run(&Moves::ready2unack, {200, 25, 200}, 1min);
+       },
+       add_keys},
       {"ack late",
        [](Scene& s) {
          s.run(&Moves::ack, {s.last_receipt("retry"), s.last_receipt("dead")});
@@ -362,6 +377,12 @@ const std::vector<AnyMove>& all_moves() {
        }},
       {"cancel pending", [](Scene& s) { s.run(&Moves::cancel, s.id("later")); }},
       {"cancel with headers", [](Scene& s) { s.run(&Moves::cancel, s.id("later")); }, add_headers},
+      {"cancel held with a key", [](Scene& s) { s.run(&Moves::cancel, s.id("held")); }, add_keys},
+      {"reschedule by key",
+       [](Scene& s) {
+         s.run(&Moves::reschedule_by_key, s.id("later"), "key later", {20min, 0});
+       },
+       add_keys},
       {"cancel with a key", [](Scene& s) { s.run(&Moves::cancel, s.id("later")); }, add_keys},
       {"cancel ready", [](Scene& s) { s.run(&Moves::cancel, s.id("ready")); }},
       {"cancel backing off", [](Scene& s) { s.run(&Moves::cancel, s.id("back")); }},
@@ -387,6 +408,11 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Moves::redrive, s.ids({"dead", "none"}), 3);
        }},
+      {"redrive with a key",
+       [](Scene& s) {
+         s.run(&Moves::redrive, s.ids({"dead", "none"}), 3);
+       },
+       add_keys},
       {"restore",
        [](Scene& s) {
          s.run(&Moves::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", body},

@@ -49,6 +49,7 @@ enum class Outcome {
   held,         // unchanged: a consumer holds it
   wrong_state,  // reschedule(): unchanged, it is a dead letter
   no_payload,   // redrive(): its payload is missing, so it cannot be delivered: it was removed
+  key_taken,    // redrive(): unchanged, since another message has its unique key
   unknown,      // no such message; redrive(), release(), extend(): or it is in a state that the call does not change
 };
 DELAYQUEUE_EXPORT const char* to_string(Outcome outcome);

@@ -152,7 +152,7 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   [[nodiscard]] std::vector<Outcome> reschedule(const MessageRefs& messages, const RescheduleOptions& when);
 
   // Makes dead letters ready at once, like new messages: their number of deliveries and their reason are deleted.
-  // Outcomes: done, no_payload, unknown (not a dead letter).
+  // Outcomes: done, no_payload, key_taken, unknown (not a dead letter).
   [[nodiscard]] std::vector<Outcome> redrive(const MessageRefs& messages, const RedriveOptions& options = {});
 
   // Makes messages ready that are pending or in a backoff, before all other ready messages: the first id is delivered

@@ -62,7 +62,7 @@ class RateLimiter {
 };
 
 // copied: another process took the message out of the dead letters while it was copied.
-enum class RedriveOutcome { redriven, no_body, exists, copied, unknown };
+enum class RedriveOutcome { redriven, no_body, key_taken, exists, copied, unknown };
 
 class Redrive {
  public:
@@ -98,6 +98,7 @@ class Redrive {
     for (const Outcome outcome : from_admin_.redrive(ids, options)) {
       outcomes.push_back(outcome == Outcome::done         ? RedriveOutcome::redriven
                          : outcome == Outcome::no_payload ? RedriveOutcome::no_body
+                         : outcome == Outcome::key_taken  ? RedriveOutcome::key_taken
                                                           : RedriveOutcome::unknown);
     }
     return outcomes;
@@ -190,6 +191,8 @@ const char* text_of(RedriveOutcome outcome) {
       return "redriven";
     case RedriveOutcome::no_body:
       return "its body is gone: removed";
+    case RedriveOutcome::key_taken:
+      return "another message has its unique key: left alone";
     case RedriveOutcome::exists:
       return "the other queue has a message with this id that is not its copy, dead or cancelled: left alone";
     case RedriveOutcome::copied:
@@ -261,7 +264,8 @@ Exit by_filter(Context& context, const RedriveArgs& args) {
   const Steps steps = in_steps(out, "redriven", 0, step, &redrive.unanswered());
   note(context, args, steps.done, steps.unconfirmed);
   const std::uint64_t bodiless = counts_of_outcomes[RedriveOutcome::no_body],
-                      exist = counts_of_outcomes[RedriveOutcome::exists];
+                      exist = counts_of_outcomes[RedriveOutcome::exists],
+                      key_taken = counts_of_outcomes[RedriveOutcome::key_taken];
   const std::uint64_t copied = counts_of_outcomes[RedriveOutcome::copied],
                       elsewhere = counts_of_outcomes[RedriveOutcome::unknown], foreign = pages.foreign();
   if (out.is_table()) {
@@ -270,6 +274,8 @@ Exit by_filter(Context& context, const RedriveArgs& args) {
     if (bodiless > 0) out.stderr_line("removed: " + counted(bodiless, "message") + " without a body");
     if (elsewhere > 0)
       out.stderr_line("not redriven: " + counted(elsewhere, "message") + " that left the dead in the meantime");
+    if (key_taken > 0)
+      out.stderr_line("left alone: " + counted(key_taken, "message") + " whose unique key another message has");
     if (exist > 0) {
       out.stderr_line("left alone: " + counted(exist, "message") + " whose id another message has in " +
                       in_quotes(*args.to) + ", or whose copy there is dead or cancelled");
@@ -284,6 +290,7 @@ Exit by_filter(Context& context, const RedriveArgs& args) {
         .add("to", args.to)
         .add("redriven", steps.done)
         .add("no_body", bodiless)
+        .add("key_taken", key_taken)
         .add("exist", exist)
         .add("left_alone", elsewhere)
         .add("copied", copied)
@@ -294,7 +301,7 @@ Exit by_filter(Context& context, const RedriveArgs& args) {
   }
   report_foreign_ids(out, args.queue, foreign);
   report_unfinished(out, pages);
-  const bool left = exist + foreign + copied > 0 || pages.unfinished();
+  const bool left = exist + key_taken + foreign + copied > 0 || pages.unfinished();
   return left && steps.code() == Exit::done ? Exit::partly : steps.code();
 }
 

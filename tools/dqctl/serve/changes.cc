@@ -118,6 +118,7 @@ IdOutcome redrive_one(QueueAdmin& admin, const std::string& id, int retries) {
   const Outcome outcome = admin.redrive({id}, options).front();
   return outcome == Outcome::done         ? IdOutcome{"redriven", Grade::good}
          : outcome == Outcome::no_payload ? IdOutcome{"its body is gone: removed", Grade::refused}
+         : outcome == Outcome::key_taken  ? IdOutcome{"another message has its unique key", Grade::refused}
                                           : IdOutcome{"not among the dead", Grade::unknown};
 }
 

@@ -63,6 +63,7 @@ ChangeResult redrive_one(QueueAdmin& admin, const std::string& id) {
   const Outcome outcome = admin.redrive({id}).front();
   return outcome == Outcome::done         ? ChangeResult{true, " is ready again"}
          : outcome == Outcome::no_payload ? ChangeResult{true, " had lost its body: removed"}
+         : outcome == Outcome::key_taken  ? ChangeResult{false, " is not redriven: another message has its unique key"}
                                           : ChangeResult{false, " is no dead letter any more"};
 }
 
