@@ -92,6 +92,46 @@ TEST_CASE("out of memory: a refused batch leaves no keys, and the same ids can b
   CHECK(std::all_of(sent.begin(), sent.end(), [](const Sent& one) { return one.created(); }));
 }
 
+TEST_CASE("out of memory: consumers of a queue with limits go on, keep them, and free every place") {
+  World world;
+  test::Queue queue(world.url());
+  QueueLimits limits;
+  limits.rate = Rate{200, std::chrono::seconds(1), 20};
+  limits.running = 3;
+  REQUIRE(queue.admin.set_limits(limits));
+  queue.producer.send_batch(std::vector<std::string>(60, "x"));
+  use_up_memory(world);
+  std::atomic<int> now{0}, most{0};
+  const auto consumer = queue.consumer(
+      [&](const Message& message) {
+        const int running = ++now;
+        for (int seen = most; running > seen && !most.compare_exchange_weak(seen, running);) {
+        }
+        std::this_thread::sleep_for(2ms);
+        --now;
+        return message.attempt() == 1 ? nack(0ms, "again") : ack();
+      },
+      quick(8));
+  consumer->start();
+  CHECK(eventually([&] { return queue.inspector.counts().totals.acked == 60; }, kPatience));
+  CHECK(most <= 3);
+  CHECK(consumer->metrics().stats.errors == 0);
+  CHECK(consumer->stop());
+  CHECK(world.admin.cmd({"EXISTS", queue.base + ":running", queue.base + ":unack"}) == 0);
+}
+
+TEST_CASE("out of memory: a handler can pause the queue") {
+  World world;
+  test::Queue queue(world.url());
+  queue.send("x");
+  use_up_memory(world);
+  const auto consumer = queue.consumer([](const Message&) { return pause_queue(1h, "429"); }, quick(1));
+  consumer->start();
+  CHECK(eventually([&] { return queue.inspector.paused().has_value(); }, kPatience));
+  CHECK(queue.inspector.counts().ready == 1);
+  CHECK(consumer->stop());
+}
+
 TEST_CASE("out of memory: a batch that fills it is stored by whole script calls; sent again, it has no duplicates") {
   World world;
   test::Queue queue(world.url());

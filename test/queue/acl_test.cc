@@ -229,6 +229,40 @@ TEST_CASE("ACL: with the documented rules everything works, for each role and fo
   }
 }
 
+TEST_CASE("ACL: with the documented rules an inspector sets limits, a consumer keeps them, and a handler may pause") {
+  Guarded guarded;
+  guarded.allow({{"ACL", "SETUSER", "orders-inspector", "+zscan"}});
+  Seeds seeds(guarded);
+  QueueAdmin admin(guarded.url("inspector"), "orders");
+  QueueLimits limits;
+  limits.rate = Rate{1000, 1s, 10};
+  limits.running = 2;
+  seeds.unack("lost", -10.0000005);
+  REQUIRE(admin.set_limits(limits));
+  for (int i = 0; i < 30; ++i) seeds.send(std::to_string(i));
+  std::atomic<bool> paused{false};
+  Consumer consumer(
+      guarded.url("consumer"), "orders",
+      [&](const Message& message) {
+        if (message.payload() == "7" && !paused.exchange(true)) return pause_queue(50ms, "429");
+        if (message.payload() == "8" && message.attempt() == 1) return nack(1ms, "again");
+        return ack();
+      },
+      test::quick(4));
+  consumer.start();
+  Inspector inspector(guarded.url("inspector"), "orders");
+  CHECK(eventually(
+      [&] {
+        const Counts counts = inspector.counts();
+        return counts.totals.acked == 31 && counts.in_flight == 0;
+      },
+      kPatience));
+  CHECK(consumer.stop());
+  CHECK(consumer.metrics().stats.errors == 0);
+  for (const std::string& object : guarded.refused())
+    CHECK_MESSAGE((is_optional(object) || object == "zpopmin"), object);
+}
+
 TEST_CASE("ACL: each command of a rule is needed") {
   for (const auto& one : kRoles) {
     const std::string& role = one.first;
