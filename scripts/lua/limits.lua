@@ -2,6 +2,7 @@
 -- copies of them.
 --! keys settings limits running
 --! args mode generation parts part length rate period burst running
+--! use generation
 --
 -- settings: limits: the generation of the last setting; length: see below
 -- limits: exists while there are limits that a take has to keep; see also take_paced
@@ -20,9 +21,7 @@
 -- Returns {1, or 0: it was refused and nothing was written; generation, 0: there was no setting; parts, length, rate,
 -- period, burst and running of the partition now, '': absent}.
 
-local text = redis.call('HGET', settings, 'limits')
-local generation = text and #text <= 16 and string.find(text, '^%d+$') and tonumber(text) or 0
-if generation >= 2 ^ 53 then generation = 0 end  --! check generation_is_below_2_53
+local generation = generation_of('limits', 0)
 
 local function answer(done)
   local values = redis.pcall('HMGET', limits, 'parts', 'rate', 'period', 'burst', 'running')
@@ -33,15 +32,11 @@ local function answer(done)
   return all
 end
 
-local wanted = nil
+local wanted, refused
 if ARGV.mode == 'set' then
   if generation > tonumber(ARGV.generation) then return answer(0) end  --! check later_limits_are_not_overwritten
-  local time = redis.call('TIME')
-  wanted = math.max(time[1] * 1000000 + time[2], ARGV.generation + 1)
-  if wanted >= 2 ^ 53 then
-    return redis.error_reply('ERR limits: no generation can follow the one in ' .. settings .. ', which no client ' ..
-      'writes; delete its field limits, in all partitions')
-  end
+  wanted, refused = new_generation('limits', ARGV.generation + 1)
+  if refused then return refused end
 elseif ARGV.mode == 'copy' and tonumber(ARGV.generation) > generation then
   wanted = tonumber(ARGV.generation)
 end

@@ -12,7 +12,7 @@ namespace {
 using test::words;
 using test::worker;
 
-void limit(QueueAdmin& admin, const std::optional<Rate>& rate, const std::optional<std::uint64_t>& running) {
+void put_limits(QueueAdmin& admin, const std::optional<Rate>& rate, const std::optional<std::uint64_t>& running) {
   QueueLimits limits;
   limits.rate = rate;
   limits.running = running;
@@ -101,7 +101,7 @@ class Sampler {
 
 TEST_CASE("limits R2: 8 processes, which are killed and replaced, together lease at most the burst and the rate") {
   Queue queue;
-  limit(queue.admin, Rate{100, 1s, 20}, std::nullopt);
+  put_limits(queue.admin, Rate{100, 1s, 20}, std::nullopt);
   queue.producer.send_batch(words(2000, "x"), with(&SendOptions::retries, 20));
   Killed crew(queue, 8, 4, "500");
   CHECK(eventually([&] { return queue.inspector.counts().totals.delivered > 0; }, kPatience));
@@ -136,7 +136,7 @@ TEST_CASE("limits R2: 8 processes, which are killed and replaced, together lease
 TEST_CASE("limits R3: 200 workers in 8 processes, killed and replaced, never hold more messages than the limit") {
   constexpr std::uint64_t kMessages = 2500;
   Queue queue;
-  limit(queue.admin, std::nullopt, 50);
+  put_limits(queue.admin, std::nullopt, 50);
   queue.producer.send_batch(words(kMessages, "brief"), with(&SendOptions::retries, 50));
   Killed crew(queue, 8, 25, "400");
   Sampler sampler(queue.base);
@@ -168,7 +168,7 @@ TEST_CASE("limits R29: on a Cluster the partitions of a queue keep its limits to
   const std::string name = fresh_queue();
   QueueAdmin admin(client, name);
   static_cast<void>(admin.set_partitions(4));
-  limit(admin, Rate{200, 1s, 40}, 8);
+  put_limits(admin, Rate{200, 1s, 40}, 8);
   std::atomic<int> now{0}, most{0}, handled{0};
   Consumer consumer(
       client, name,
