@@ -74,7 +74,7 @@ class Sampler {
 
  private:
   void run() {
-    static const std::string kScript = R"(
+    static constexpr const char* kScript = R"(
       local time = redis.call('TIME')
       local leases, entries = 0, redis.call('ZRANGE', KEYS[1] .. ':unack', 0, -1, 'WITHSCORES')
       for i = 2, #entries, 2 do  -- a backoff ends at a whole millisecond

@@ -374,6 +374,26 @@ TEST_CASE("worker_pool: close drops the tasks that have not begun") {
   CHECK(pool.take_done().size() == static_cast<std::size_t>(begun));
 }
 
+TEST_CASE("worker_pool: dequeue returns the tasks of one queue that match, and the others go on in their order") {
+  Workers workers(1, 1000, {{}, {}});
+  workers.pool.submit({100});
+  REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
+  workers.pool.submit({1, 2, 3, 4});
+  workers.pool.submit_urgent({5, 6});
+  workers.pool.submit({10, 11}, 1);
+  const auto is_even = [](int task) { return task % 2 == 0; };
+  CHECK(workers.pool.dequeue(0, is_even) == std::vector<int>{6, 2, 4});
+  CHECK(workers.pool.dequeue(0, is_even).empty());
+  CHECK(workers.pool.load(0).waiting == 2);
+  CHECK(workers.pool.dequeue(1, [](int) { return true; }) == std::vector<int>{10, 11});
+  workers.pool.submit({12}, 1);
+  workers.open();
+  CHECK(eventually([&] { return workers.done().size() == 5; }, kPatience));
+  std::vector<int> done = workers.done();
+  std::sort(done.begin(), done.end());
+  CHECK(done == std::vector<int>{1, 3, 5, 12, 100});
+}
+
 TEST_CASE("worker_pool: while `holds` is true, no task begins; dequeue_all() returns all that wait") {
   Workers workers(2);
   workers.pool.submit({100, 101});
