@@ -199,5 +199,41 @@ TEST_CASE("limits R29: on a Cluster the partitions of a queue keep its limits to
   }
 }
 
+// Handlers follow leases, so the number of their calls since the start is at most that of the leases.
+TEST_CASE("limits R2: over the loss of a master, which may lose its last writes, there is at most one burst more") {
+  test::Cluster cluster;
+  const Client client(cluster.url());
+  const std::string name = fresh_queue();
+  QueueAdmin admin(client, name);
+  put_limits(admin, Rate{100, 1s, 20}, std::nullopt);
+  Producer(client, name).send_batch(words(3000, "x"), with(&SendOptions::retries, 20));
+  std::atomic<std::int64_t> calls{0};
+  const auto handler = [&](const Message&) {
+    ++calls;
+    return ack();
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  Consumer first(client, name, handler, quick(8)), second(client, name, handler, quick(8));
+  first.start();
+  second.start();
+  const auto most = [&] {
+    const auto time = std::chrono::steady_clock::now() - begin;
+    return 20 + std::chrono::duration_cast<std::chrono::milliseconds>(time).count() * 100 / 1000 + 1;
+  };
+  CHECK(eventually([&] { return calls >= 150; }, kPatience));
+  std::int64_t called = calls;
+  CHECK(called <= most());
+  const std::string key = "{dp:" + name + "}:ready";
+  test::Node& master = cluster.owner(key);
+  cluster.wait_calm(master);
+  master.kill();
+  const std::int64_t before = calls;
+  CHECK(eventually([&] { return calls >= before + 150; }, 2 * kPatience));
+  called = calls;
+  CHECK(called <= most() + 20);
+  CHECK(first.stop());
+  CHECK(second.stop());
+}
+
 }  // namespace
 }  // namespace delayqueue
