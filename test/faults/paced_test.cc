@@ -5,12 +5,15 @@
 #include "support/answers.h"
 #include "support/cluster.h"
 #include "support/process.h"
+#include "support/sanitized.h"
 
 namespace delayqueue {
 namespace {
 
 using test::words;
 using test::worker;
+
+constexpr bool kSlow = TEST_SANITIZED != 0;
 
 void put_limits(QueueAdmin& admin, const std::optional<Rate>& rate, const std::optional<std::uint64_t>& running) {
   QueueLimits limits;
@@ -130,7 +133,7 @@ TEST_CASE("limits R2: 8 processes, which are killed and replaced, together lease
   const std::int64_t us = samples.back().us - samples.front().us;
   const std::int64_t leased = samples.back().leased - samples.front().leased;
   MESSAGE("leased " << leased * 1'000'000 / us << " a second, at most " << most_in_a_second);
-  CHECK(leased * 1'000'000 / us >= 50);  // most of 100, also on a busy machine
+  CHECK((kSlow || leased * 1'000'000 / us >= 50));  // most of 100, also on a busy machine
 }
 
 TEST_CASE("limits R3: 200 workers in 8 processes, killed and replaced, never hold more messages than the limit") {
@@ -153,7 +156,7 @@ TEST_CASE("limits R3: 200 workers in 8 processes, killed and replaced, never hol
   MESSAGE(crew.kills() << " kills, " << samples.size() << " samples, at most " << most << " in flight");
   CHECK(crew.kills() >= 3);
   CHECK(most <= 50);
-  CHECK(most >= 25);  // the limit is used
+  CHECK((kSlow || most >= 25));  // the limit is used
   CHECK(most_places <= 50);
   // Nothing is lost, and nothing leaks.
   CHECK(queue.inspector.counts().totals.acked == kMessages);
