@@ -2,6 +2,7 @@
 #include "support/test.h"
 
 #include "support/partitioned.h"
+#include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
@@ -121,7 +122,11 @@ TEST_CASE("pause_queue: messages that the consumer holds in advance are given ba
   fast = false;
   const int before = handled;
   queue.producer.send_batch(numbers(500));
-  CHECK(eventually([&] { return queue.inspector.counts().ready == 500; }, kPatience));
+  const auto has_given_back = [&] {
+    const Counts counts = queue.inspector.counts();
+    return consumer->metrics().stats.queue_pauses > 0 && counts.ready == 500 && counts.unack == 0;
+  };
+  CHECK(eventually(has_given_back, kPatience));
   CHECK(handled - before <= 3);
   CHECK(consumer->metrics().stats.prefetched == 0);
   std::vector<std::string> order;
@@ -188,6 +193,79 @@ TEST_CASE("pause_queue: after a pause of an operator that has run out, the pause
   CHECK(pause->who.empty());
   CHECK_FALSE(pause->since);
   CHECK(consumer->stop());
+}
+
+TEST_CASE("pause_queue: a verdict whose lease is lost pauses nothing") {
+  Queue queue;
+  queue.send("x");
+  const auto consumer = queue.consumer(
+      [&](const Message& message) {
+        test::redis().cmd({"ZADD", queue.base + ":unack", "9999999999.000123", message.id()});  // another one has it
+        return pause_queue(1h, "429");
+      },
+      quick(1));
+  consumer->start();
+  CHECK(eventually([&] { return consumer->metrics().stats.stale == 1; }, kPatience));
+  CHECK_FALSE(queue.inspector.paused());
+  CHECK(consumer->metrics().stats.queue_pauses == 0);
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("pause_queue: a verdict that is sent again after its answer was lost does not pause a second time") {
+  Queue queue;
+  test::FaultProxy proxy(test::server().socket());
+  queue.send("x");
+  ConsumerOptions options = quick(1);
+  options.tuning.poll_interval = 10min;  // no other answer is awaited when the verdict is sent
+  Gate gate;
+  std::atomic<int> calls{0};
+  Consumer consumer(
+      proxy.url(), queue.name,
+      [&](const Message&) {
+        if (++calls > 1) return ack();
+        gate.pass();
+        return pause_queue(1h, "429");
+      },
+      options);
+  consumer.start();
+  CHECK(eventually([&] { return calls == 1; }, kPatience));
+  proxy.hold_replies(true);
+  gate.open();
+  CHECK(eventually([&] { return queue.inspector.paused().has_value(); }, kPatience));
+  queue.admin.resume();
+  proxy.cut();
+  proxy.hold_replies(false);
+  CHECK(eventually([&] { return calls == 2 && is_idle(queue); }, kPatience));
+  CHECK_FALSE(queue.inspector.paused());
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("pause_queue: the time counts from the verdict on, also if Redis is away until it is over") {
+  Queue queue;
+  test::FaultProxy proxy(test::server().socket());
+  queue.send("x");
+  Gate gate;
+  std::atomic<int> calls{0};
+  Consumer consumer(
+      proxy.url(), queue.name,
+      [&](const Message&) {
+        if (++calls > 1) return ack();
+        gate.pass();
+        return pause_queue(2s, "429");
+      },
+      quick(1));
+  consumer.start();
+  CHECK(eventually([&] { return calls == 1; }, kPatience));
+  proxy.refuse(true);
+  proxy.cut();
+  gate.open();
+  std::this_thread::sleep_for(2500ms);
+  CHECK(calls == 1);
+  proxy.refuse(false);
+  CHECK(eventually([&] { return consumer.metrics().stats.queue_pauses == 1; }, kPatience));
+  CHECK_FALSE(queue.inspector.paused());
+  CHECK(eventually([&] { return calls == 2 && is_idle(queue); }, kPatience));
+  CHECK(consumer.stop());
 }
 
 TEST_CASE("pause_queue: only the partition of the message is paused, also a new partition is not") {
