@@ -56,6 +56,9 @@ bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
                       a.ttl == b.ttl && a.new_ids == b.new_ids && a.unique == b.unique);
 }
 
+// Whether the script call has stored nothing of this message, and may be made again: see Moves::send_keyed().
+bool stored_nothing(char answer) { return answer == '?' || answer == 'F'; }
+
 // What the script has answered for a message. `holder`: see store::KeyedSent.
 void set_outcome(PendingMessage& message, char answer, const std::string& holder) {
   const bool is_by_itself = message.was_in_doubt && holder == message.id;  // by an earlier attempt of the call
@@ -63,13 +66,11 @@ void set_outcome(PendingMessage& message, char answer, const std::string& holder
                     : answer == 'C'                  ? SendOutcome::cancelled
                     : answer == 'U' && !is_by_itself ? SendOutcome::kept
                     : answer == 'R'                  ? SendOutcome::replaced
-                    : answer == '?'                  ? SendOutcome::not_written
+                    : stored_nothing(answer)         ? SendOutcome::not_written
                                                      : SendOutcome::existed;
   if (answer == '?') message.holder = holder;
   if (answer == 'U' || answer == 'R') message.id = holder;
 }
-
-bool has_full(const store::Outcomes& outcomes) { return outcomes.find('F') != store::Outcomes::npos; }
 
 // Of messages whose script call was answered with an error. A server that cannot serve now, such as a replica, or one
 // that loads its data, has refused the first write of the script, so nothing is written.
@@ -139,7 +140,7 @@ struct SendCall {
   std::size_t bytes = 0;
   std::optional<redis::Answer<store::Outcomes>> answer{};
   std::optional<redis::Answer<store::KeyedSent>> keyed{};  // in its place, if the messages have unique keys
-  std::set<std::string_view> keys{};                       // these
+  std::set<std::string_view> keys{};                       // these, and ids that may exist
   std::optional<redis::Answer<bool>> is_first{};           // see Moves::is_first
   bool stores_bodies_first = false;                        // see Moves::stores_bodies_first
 
@@ -162,7 +163,8 @@ struct SendCall {
   // Of two messages with a key the script would have to know what the first does.
   bool has_key_of(const SendStep& step) const {
     bool has = false;
-    if (!keys.empty()) step.for_each([&](const PendingMessage& one) { has = has || keys.count(one.key) > 0; });
+    if (keys.empty()) return false;
+    step.for_each([&](const PendingMessage& one) { has = has || keys.count(one.key) + keys.count(one.id) > 0; });
     return has;
   }
 
@@ -170,7 +172,11 @@ struct SendCall {
     steps.push_back(step);
     messages += step.messages();
     bytes += step.bytes;
-    if (terms->unique) step.for_each([&](const PendingMessage& message) { keys.insert(message.key); });
+    if (!terms->unique) return;
+    step.for_each([&](const PendingMessage& message) {
+      keys.insert(message.key);
+      if (!terms->new_ids) keys.insert(message.id);
+    });
   }
 
   // One outcome for each message. Throws the error with which Redis answered, or ReplyError if it answered for another
@@ -451,10 +457,10 @@ void GroupCommit::pump(WaitingThread& leader, redis::Connection& connection, std
       more = load(batches.emplace_back(), leader) && !shared_connection_.is_wanted();
       if (batches.back().calls.empty()) {
         batches.pop_back();
-      } else {
-        submit(batches.back(), connection);
-        if (batches.back().bytes >= kCallBytes) extend();  // a slow link has taken them
+        break;
       }
+      submit(batches.back(), connection);
+      if (batches.back().bytes >= kCallBytes) extend();  // a slow link has taken them
     }
     if (batches.empty()) return;
     bool resent = true;
@@ -488,8 +494,10 @@ bool GroupCommit::load(InFlightBatch& batch, const WaitingThread& leader) {
   return leader.unloaded > 0;
 }
 
-// Adds the next step of the slice. Returns false if the batch has no room for it.
+// Adds the next step of the slice. Returns false if the batch has no room for it. A queue that is full may refuse a
+// step and have room for a later one: so with a limit of the length a slice has one step in flight.
 bool GroupCommit::add_step(InFlightBatch& batch, Slice& slice) {
+  if (batch.length && slice.unanswered > 0) return false;
   WaitingThread& thread = *slice.thread;
   const SendStep step = next_step(slice);
   const auto call = batch.add(step, thread.last_batch == batch_count_ ? thread.last_call : 0);
@@ -546,16 +554,18 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
       sent = call.outcomes();
       needs_registration_ = needs_registration_ || sent.is_first;
     });
-    if (!failure && call.keyed && has_full(sent.outcomes)) {
-      failure = {Failure::Kind::queue_full, "send: " + shared_connection_.endpoint().queue() +
-                                                " is full: it may have " + std::to_string(batch.length.value_or(0)) +
-                                                " messages here; nothing of this step was stored; send again later"};
-    }
-    const bool is_unconfirmed = !failure && missing;
+    // If the limit has changed, the messages are sent again, by the new one.
+    const bool is_full = call.keyed && sent.outcomes.find('F') != store::Outcomes::npos;
+    if (is_full && copy_->length() == batch.length) failure = full_queue(*batch.length);
+    const bool stored = !call.keyed || !std::all_of(sent.outcomes.begin(), sent.outcomes.end(), stored_nothing);
+    const bool is_unconfirmed = !failure && missing && stored;
     if (is_unconfirmed) failure = {missing->kind, "sent to " + connection.where() + ", but " + missing->text};
     if (failure) {
       const SendOutcome outcome = is_unconfirmed ? outcome_of_unconfirmed(*missing) : outcome_of(*failure);
-      call.for_each([&](PendingMessage& message) { message.outcome = outcome; });
+      std::size_t i = 0;
+      call.for_each([&](PendingMessage& message) {
+        message.outcome = is_unconfirmed && stored_nothing(sent.outcomes[i++]) ? SendOutcome::not_written : outcome;
+      });
       // The server may not be the master any more. Where a slot moves, other slots can be used.
       if (!failure->is_reply() && failure->kind != Failure::Kind::slot_unavailable) broken = failure;
     } else {
@@ -570,6 +580,14 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
   lock.unlock();
   if (broken) redis::raise(*broken);
   shared_connection_.endpoint().answered();
+}
+
+Failure GroupCommit::full_queue(std::uint64_t length) const {
+  const bool is_share = copy_->partitions() > 1;
+  return {Failure::Kind::queue_full, "cannot send to " + shared_connection_.endpoint().queue() + ": " +
+                                         (is_share ? "the partition has its share of the limit of the length, "
+                                                   : "the queue has the limit of its length, ") +
+                                         std::to_string(length) + " messages; send later, or raise the limit"};
 }
 
 // The layout and the marker. A missing right, or another type of a key, is no error of the sends.

@@ -147,6 +147,7 @@ class GroupCommit {
   void fail(const std::deque<InFlightBatch>& batches, redis::Failure failure);
   void fail_waiting(const redis::Failure& failure);
   void register_if_needed(redis::Connection& connection);
+  redis::Failure full_queue(std::uint64_t length) const;
   void finish_step(const SendStep& step, const std::optional<redis::Failure>& failure);
   void finish(Slice& slice);
 

@@ -14,7 +14,12 @@
 #include <utility>
 
 namespace delayqueue {
-namespace {}  // namespace
+namespace {
+
+// The id of the caller; empty: Router makes one.
+std::string id_for(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
+
+}  // namespace
 
 class Producer::Impl {
  public:
@@ -45,7 +50,6 @@ class Producer::Impl {
  private:
   std::vector<SendRequest> send(std::vector<PendingMessage> messages);
   std::vector<Sent> send_all(std::vector<PendingMessage> messages);
-  std::string id_for(const SendOptions& options) const;
   store::SendTerms terms_of(const SendOptions& options) const;
   void check_payload(std::string_view payload) const;
 
@@ -54,14 +58,6 @@ class Producer::Impl {
   Router router_;
   AsyncQueue async_;  // last: its thread uses the members above
 };
-
-// The id of the caller; empty: Router makes one.
-std::string Producer::Impl::id_for(const SendOptions& options) const {
-  if (options.id.empty()) return "";
-  std::string id = id_of("id", options.id);
-  if (!options.unique.key.empty()) router_.check_id_with_key(id);
-  return id;
-}
 
 store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
   store::SendTerms terms;

@@ -13,10 +13,13 @@ enum class NextStep {
   fail,    // the call fails
 };
 
+// Whether a call is repeated after this failure, as far as it may be.
+inline bool is_outage(const redis::Failure& failure) {
+  return failure.kind == redis::Failure::Kind::connection || failure.kind == redis::Failure::Kind::slot_unavailable;
+}
+
 // `failure`: of the call; `id_is_new`: the library has made the id.
 inline NextStep next_step(SendOutcome outcome, const redis::Failure& failure, bool id_is_new) {
-  using Kind = redis::Failure::Kind;
-  const bool is_outage = failure.kind == Kind::connection || failure.kind == Kind::slot_unavailable;
   switch (outcome) {
     case SendOutcome::created:
     case SendOutcome::existed:
@@ -28,9 +31,9 @@ inline NextStep next_step(SendOutcome outcome, const redis::Failure& failure, bo
     case SendOutcome::not_durable:  // to wait once more would double the timeout that the caller has set
       return NextStep::fail;
     case SendOutcome::in_doubt:
-      return is_outage ? NextStep::repeat : NextStep::fail;
+      return is_outage(failure) ? NextStep::repeat : NextStep::fail;
     case SendOutcome::not_written:
-      return !is_outage ? NextStep::fail : id_is_new ? NextStep::move : NextStep::repeat;
+      return !is_outage(failure) ? NextStep::fail : id_is_new ? NextStep::move : NextStep::repeat;
   }
   return NextStep::fail;
 }

@@ -22,8 +22,9 @@ namespace {
 
 constexpr int kThreadsOfFirst = 4;  // that send at once, before the second connection is used
 constexpr int kMostMoves = 8;       // of a message
-constexpr int kMostAsks = 100;      // of a message with a unique key: see store::SentMessages
-constexpr int kMostForwards = 8;    // round trips of one thread that forwards markers
+constexpr int kMostAgain = 100;     // script calls for a message that store nothing of it
+constexpr std::size_t kMostHolders = 1024;
+constexpr int kMostForwards = 8;  // round trips of one thread that forwards markers
 constexpr std::size_t kPartBytes = 256 * 1024;
 
 // Lets the next call have threads.
@@ -100,7 +101,9 @@ std::exception_ptr SendRequest::error() const {
     not_sent = not_sent && message.outcome == SendOutcome::not_written;
     any_in_doubt = any_in_doubt || message.outcome == SendOutcome::in_doubt;
   }
-  return redis::error_of_send(any_in_doubt ? redis::in_doubt(*failure) : *failure, std::move(ids), not_sent);
+  Failure of_all = any_in_doubt ? redis::in_doubt(*failure) : *failure;
+  if (failure->is_reply() && any_in_doubt) of_all.text += "; an earlier attempt of the call may have stored messages";
+  return redis::error_of_send(of_all, std::move(ids), not_sent);
 }
 
 // So that Producers do not all begin with the same partition.
@@ -216,12 +219,6 @@ unsigned Router::partition_of(const std::string& id) {
 // The partition that an id is in which names this one, as far as is known.
 unsigned Router::known(unsigned named) const { return named < keeper_.known().top ? named : 0; }
 
-void Router::check_id_with_key(const std::string& id) const {
-  if (named_by(id) == 0) return;
-  throw std::invalid_argument("id: " + id + " is of partition " + std::to_string(named_by(id)) +
-                              "; expected an id of partition 0, such as of new_id(), with a unique key");
-}
-
 SharedConnection& Router::connection_of(const std::string& id) { return partition(known(named_by(id))).connection; }
 
 // ---- Calls by id ----------------------------------------------------------------------------------------------------
@@ -289,11 +286,9 @@ struct Router::Part {
   std::size_t bytes = 0;  // of payloads and headers
   int moves = 0;          // to another partition
   bool waits = false;     // it stays where it is, also if the server does not answer
-  // With keys: it is sent after all parts of earlier turns. Those have earlier messages with the same keys, of `after`.
-  std::size_t turn = 0;
-  std::vector<const SendRequest*> after{};
+  std::size_t turn = 0;   // it is sent after all parts of earlier turns: see Turns
   bool has_keys = false;
-  int asks = 0;  // how often messages were sent again to name the messages that have their keys
+  int again = 0;  // how often messages were sent again, because nothing of them was stored
 
   bool has_room(std::size_t size) const {
     return !spreads || (slice.messages.size() < store::kBatch && bytes + size <= kPartBytes);
@@ -308,10 +303,25 @@ struct Router::Part {
   }
 };
 
-// The last message so far with a key.
-struct Router::KeyUse {
-  std::size_t turn;
-  const SendRequest* by;
+// Of two messages with a key or an id, the second one is sent after the first one is done, and so are all behind it.
+// So what is sent later takes effect later.
+class Router::Turns {
+ public:
+  std::size_t turn_of(const PendingMessage& message) {
+    if (message.key.empty()) return turn_;
+    const bool has_own_id = !message.terms->new_ids;
+    if (used_.count(message.key) > 0 || (has_own_id && used_.count(message.id) > 0)) {
+      ++turn_;
+      used_.clear();
+    }
+    used_.emplace(message.key);
+    if (has_own_id) used_.insert(message.id);
+    return turn_;
+  }
+
+ private:
+  std::size_t turn_ = 0;
+  std::set<std::string, std::less<>> used_{};  // in this turn
 };
 
 void Router::send(std::vector<SendRequest>& requests, Clock::time_point began) {
@@ -330,29 +340,31 @@ void Router::attempt(std::vector<SendRequest>& requests) {
       return;
     }
   }
-  std::vector<Part> parts = parts_of(requests);
-  const auto is_later = [](const Part& a, const Part& b) { return a.turn < b.turn; };
-  if (!std::is_sorted(parts.begin(), parts.end(), is_later)) std::stable_sort(parts.begin(), parts.end(), is_later);
+  std::vector<Part> parts = parts_of(requests);  // in the order of their turns
   for (auto part = parts.begin(); part != parts.end();) {
     const std::size_t turn = part->turn;
     Parts next;
-    for (; part != parts.end() && part->turn == turn; ++part) {
-      if (!follows_failure(*part)) next.push_back(&*part);
-    }
+    for (; part != parts.end() && part->turn == turn; ++part) next.push_back(&*part);
+    if (turn > 0 && fail_after_outage(requests, next)) continue;
     while (!next.empty()) next = send_round(std::move(next));
   }
 }
 
-// Whether an earlier message with a key of the part is to be repeated. If the part overtook it, the repeat would
-// overwrite what the part has stored: so the part fails, too, and is repeated behind it.
-bool Router::follows_failure(Part& part) {
-  for (const SendRequest* const earlier : part.after) {
-    if (!earlier->failure || !earlier->failure->is_connection()) continue;
-    part.slice.failure = earlier->failure;
-    finish(part);
-    return true;
+// Whether a message of an earlier turn is to be repeated. If these parts overtook it, the repeat would overwrite what
+// they have stored: so they fail, too, and are repeated behind it.
+bool Router::fail_after_outage(const std::vector<SendRequest>& requests, const Parts& parts) {
+  const auto failed = std::find_if(requests.begin(), requests.end(), [](const SendRequest& request) {
+    return request.failure && is_outage(*request.failure);
+  });
+  if (failed == requests.end()) return false;
+  Failure failure = *failed->failure;
+  failure.text = "not sent, because an earlier message with the same key was not: " + failure.text;
+  for (Part* const part : parts) {
+    if (has_failed(*part)) continue;
+    part->slice.failure = failure;
+    finish(*part);
   }
-  return false;
+  return true;
 }
 
 // ---- Repeats --------------------------------------------------------------------------------------------------------
@@ -567,10 +579,10 @@ void Router::fail(SendRequest& request, Failure failure) const {
 std::vector<Router::Part> Router::parts_of(std::vector<SendRequest>& requests) {
   std::vector<Part> parts;
   parts.reserve(requests.size());
-  KeyUses uses;
+  Turns turns;
   for (SendRequest& request : requests) {
     const std::size_t before = parts.size();
-    auto failure = redis::attempt([&] { add_parts(request, uses, parts); });
+    auto failure = redis::attempt([&] { add_parts(request, turns, parts); });
     if (!failure) continue;
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(before), parts.end());
     fail(request, std::move(*failure));
@@ -579,23 +591,19 @@ std::vector<Router::Part> Router::parts_of(std::vector<SendRequest>& requests) {
 }
 
 // Messages with keys are in partition 0, where their ids are, too: see Producer.
-void Router::add_parts(SendRequest& whole, KeyUses& uses, std::vector<Part>& parts) {
+void Router::add_parts(SendRequest& whole, Turns& turns, std::vector<Part>& parts) {
   const bool spreads_new = count() > 1;
   const auto first = static_cast<std::ptrdiff_t>(parts.size());
   for (PendingMessage& message : whole.messages) {
     const bool is_new = message.terms->new_ids;
-    const bool has_key = !message.key.empty();
-    const bool spreads = is_new && spreads_new && !has_key;
-    const unsigned number = is_new || has_key ? 0 : partition_of(message.id);
-    std::size_t turn = 0;
-    const SendRequest* after = nullptr;
-    if (has_key) {
-      const auto [use, is_first] = uses.try_emplace(message.key, KeyUse{0, &whole});
-      if (!is_first) {
-        turn = ++use->second.turn;
-        after = std::exchange(use->second.by, &whole);
-      }
+    const bool spreads = is_new && spreads_new && message.key.empty();
+    const unsigned number = is_new ? 0 : partition_of(message.id);
+    if (number > 0 && !message.key.empty()) {
+      throw std::invalid_argument("id: " + message.id + " is of partition " + std::to_string(number) +
+                                  ", and a message with a unique key must be in partition 0; expected another id, " +
+                                  "such as one of new_id()");
     }
+    const std::size_t turn = turns.turn_of(message);
     const auto end = parts.rend() - first;
     const auto latest = std::find_if(parts.rbegin(), end, [&](const Part& part) {
       return part.spreads == spreads && part.partition == number && part.turn == turn;
@@ -608,7 +616,6 @@ void Router::add_parts(SendRequest& whole, KeyUses& uses, std::vector<Part>& par
       part->turn = turn;
     }
     part->add(message);
-    if (after != nullptr && after != &whole) part->after.push_back(after);
   }
   for (auto part = parts.begin() + first; part != parts.end(); ++part) {
     if (part->spreads) part->partition = choose(*part);
@@ -699,7 +706,7 @@ Router::Parts Router::send_one_by_one(const Parts& parts) {
     }
     send_together(number, together);
     for (Part* const part : together) {
-      if (move_after_failure(*part) || asks_again(*part)) {
+      if (move_after_failure(*part) || is_sent_again(*part)) {
         moved.push_back(part);
       } else {
         finish(*part);
@@ -721,6 +728,7 @@ void Router::send_together(unsigned number, const Parts& parts) {
     slices.push_back(&part->slice);
   }
   if (slices.empty()) return;
+  for (Part* const part : parts) name_holders(*part);
   std::vector<std::string> markers;
   const auto failure = redis::attempt([&] {
     Partition& to = partition(number);
@@ -730,30 +738,52 @@ void Router::send_together(unsigned number, const Parts& parts) {
   if (failure) {  // nothing was sent
     for (Slice* const slice : slices) slice->fail(*failure);
   }
+  for (const Part* const part : parts) remember_holders(*part);
   if (partitions > 1) turns_.go_on_from(number, partitions, [this](unsigned other) { return allows(other); });
   if (!markers.empty()) forward(number, std::move(markers));
 }
 
-// Keeps those messages of the part that are sent again, with the bodies of the messages that have their keys. Returns
-// whether there are any.
-bool Router::asks_again(Part& part) {
-  if (!part.has_keys || part.slice.failure || has_failed(part)) return false;
+// Keeps those messages of the part that are sent again, since their script call was executed and stored nothing of
+// them: see SendOutcome::not_written. Returns whether there are any.
+bool Router::is_sent_again(Part& part) {
+  if (part.slice.failure || has_failed(part)) return false;
   Slice again;
   for (PendingMessage* const message : part.slice.messages) {
     if (message->outcome == SendOutcome::not_written) again.messages.push_back(message);
   }
   if (again.messages.empty()) return false;
-  if (++part.asks == kMostAsks) {
+  if (++part.again == kMostAgain) {
     for (PendingMessage* const message : again.messages) message->outcome = SendOutcome::refused;
-    part.slice.failure = {Failure::Kind::reply, "the message with the unique key " +
-                                                    redis::escaped(again.messages.front()->key) +
-                                                    " was another one in each of " + std::to_string(kMostAsks) +
-                                                    " attempts; nothing was stored; send again"};
+    part.slice.failure = {Failure::Kind::reply, "cannot send the message with the unique key \"" +
+                                                    redis::escaped(again.messages.front()->key) + "\": in each of " +
+                                                    std::to_string(kMostAgain) +
+                                                    " attempts another message had the key; send it again"};
     return false;
   }
+  again.bodies_first = part.slice.bodies_first;
   again.patience = part.slice.patience;
   part.slice = std::move(again);
   return true;
+}
+
+// The script must be given the body of the message that has the key. If that is known, one call is enough.
+void Router::name_holders(Part& part) {
+  if (!part.has_keys) return;
+  const std::lock_guard lock(holders_mutex_);
+  for (PendingMessage* const message : part.slice.messages) {
+    const auto known = message->holder.empty() ? holders_.find(message->key) : holders_.end();
+    if (known != holders_.end()) message->holder = known->second;
+  }
+}
+
+void Router::remember_holders(const Part& part) {
+  if (!part.has_keys) return;
+  const std::lock_guard lock(holders_mutex_);
+  for (const PendingMessage* const message : part.slice.messages) {
+    if (message->key.empty() || !message->is_executed()) continue;
+    if (holders_.size() == kMostHolders) holders_.clear();
+    holders_[std::string(message->key)] = message->id;
+  }
 }
 
 // The result of the part stays. A message whose id must not be sent again gets another one.

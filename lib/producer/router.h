@@ -27,13 +27,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -121,9 +121,6 @@ class Router {
   SharedConnection& home();
   SharedConnection& connection_of(const std::string& id);
 
-  // A message with a unique key is in partition 0. Throws std::invalid_argument if this id names another one.
-  void check_id_with_key(const std::string& id) const;
-
   // Messages that went to another partition than the one that was chosen for them first.
   std::uint64_t moved() const { return moved_; }
 
@@ -157,11 +154,12 @@ class Router {
   std::optional<redis::Failure> give_ids(const std::vector<PendingMessage*>& messages, unsigned number,
                                          bool replaces) const;
   void fail(SendRequest& request, redis::Failure failure) const;
-  struct KeyUse;
-  using KeyUses = std::map<std::string_view, KeyUse>;
+  class Turns;
   std::vector<Part> parts_of(std::vector<SendRequest>& requests);
-  void add_parts(SendRequest& whole, KeyUses& uses, std::vector<Part>& parts);
-  bool follows_failure(Part& part);
+  void add_parts(SendRequest& whole, Turns& turns, std::vector<Part>& parts);
+  bool fail_after_outage(const std::vector<SendRequest>& requests, const Parts& parts);
+  void name_holders(Part& part);
+  void remember_holders(const Part& part);
   Parts send_round(Parts parts);
   Parts send_in_threads(const Parts& here, const std::map<std::string, Parts>& apart);
   std::vector<std::string> servers_of(const Parts& parts);
@@ -170,7 +168,7 @@ class Router {
   void send_together(unsigned number, const Parts& parts);
   void finish(Part& part);
   bool has_failed(const Part& part);
-  bool asks_again(Part& part);
+  bool is_sent_again(Part& part);
 
   bool move_before_send(Part& part);
   bool move_after_failure(Part& part);
@@ -196,6 +194,8 @@ class Router {
   std::map<unsigned, std::unique_ptr<Partition>> partitions_;  // but partition 0; made when they are first used
   std::atomic<bool> knows_layout_{false};
   PartitionTurns turns_;
+  std::mutex holders_mutex_;                                 // guards the next
+  std::map<std::string, std::string, std::less<>> holders_;  // the last message of some unique keys, by these
   std::atomic<std::uint64_t> moved_{0};
   std::atomic<bool> has_threads_{false};  // a call sends in threads
   std::mutex failures_mutex_;             // guards the failures of requests, of which several threads send parts

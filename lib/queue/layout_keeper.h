@@ -134,6 +134,7 @@ class LayoutCopy {
 
   // The most messages of the partition; unset: there is no limit.
   std::optional<std::uint64_t> length() const { return keeper_.length_of(partition_); }
+  unsigned partitions() const { return keeper_.partitions(); }
 
   // Remembers the copy that was read when the queue was verified on a connection.
   void remember_verified();

@@ -137,7 +137,7 @@ Connection::Connection(std::unique_ptr<Transport> link, const Address& address, 
 
 // A request that has failed may be repeated over another connection, and must not arrive after its repeat.
 Connection::~Connection() {
-  if (silent_since_) transport_->reset_at_close();
+  if (broken_) transport_->reset_at_close();
   shutdown_handle_->release();
 }
 

@@ -71,6 +71,7 @@ std::exception_ptr exception_of(const Failure& failure) {
 void raise(const Failure& failure) { std::rethrow_exception(exception_of(failure)); }
 
 std::exception_ptr error_of_send(const Failure& failure, std::vector<std::string> ids, bool not_sent) {
+  if (failure.kind == Kind::queue_full) return std::make_exception_ptr(QueueFull(failure.text, std::move(ids)));
   if (!failure.is_connection()) return exception_of(failure);
   return std::make_exception_ptr(ConnectionError(failure.text, std::move(ids), not_sent));
 }

@@ -49,7 +49,7 @@ Failure current_failure();
 std::exception_ptr exception_of(const Failure& failure);
 [[noreturn]] void raise(const Failure& failure);
 
-// The same for a send. A ConnectionError has the ids of its messages; not_sent: see there.
+// The same for a send. A ConnectionError and a QueueFull have the ids of its messages; not_sent: see ConnectionError.
 std::exception_ptr error_of_send(const Failure& failure, std::vector<std::string> ids, bool not_sent);
 
 // Calls the function. Returns the exception that it threw, if it did.

@@ -41,7 +41,7 @@ TEST_CASE("length R4: a send beyond the limit stores nothing and throws QueueFul
   producer.send(std::string(300'000, 'x'));
   const std::string error = full_error([&] { producer.send("x"); });
   CHECK(has(error, queue.name));
-  CHECK(has(error, "3"));
+  CHECK(has(error, "the limit of its length, 3 messages"));
   CHECK(!full_error([&] { producer.send("x", delayed(1h)); }).empty());
   CHECK(!full_error([&] { producer.send(std::string(300'000, 'x')); }).empty());
   CHECK(!full_error([&] { producer.send_async("x").get(); }).empty());
@@ -59,8 +59,18 @@ TEST_CASE("length R4: a batch that does not fit is stored up to whole steps") {
   Queue queue;
   set(queue, length_limit(500));
   Producer producer = new_producer(queue);
-  CHECK(!full_error([&] { producer.send_batch(numbers(1000)); }).empty());
+  std::vector<std::string> ids;
+  try {
+    producer.send_batch(numbers(1050));  // its last step would fit
+  } catch (const QueueFull& e) {
+    ids = e.ids();
+  }
+  REQUIRE(ids.size() == 1050);
   CHECK(messages(queue) == 400);
+  for (std::size_t i = 0; i < 400; ++i) CHECK(queue.state(ids[i]) == State::ready);
+  SendOptions again;
+  again.id = ids.front();
+  CHECK(producer.send("0", again).result == SendResult::existed);
   producer.send_batch(numbers(100));
   CHECK(!full_error([&] { producer.send("x"); }).empty());
   CHECK(messages(queue) == 500);
@@ -116,6 +126,19 @@ TEST_CASE("length R4: a sender that is connected obeys a new limit beside a late
   CHECK(eventually([&] { return !full_error([&] { producer.send("x"); }).empty(); }, kPatience));
   set(queue, {});
   CHECK(eventually([&] { return full_error([&] { producer.send("x"); }).empty(); }, kPatience));
+}
+
+TEST_CASE("length R4: a sender that has paused refuses nothing by a limit that was removed or raised") {
+  Queue queue;
+  set(queue, length_limit(1));
+  Producer producer = new_producer(queue);
+  producer.send("x");
+  CHECK(!full_error([&] { producer.send("x"); }).empty());
+  for (const auto& next : {length_limit(5), QueueLimits()}) {
+    set(queue, next);
+    std::this_thread::sleep_for(2100ms);  // it reads the limit at most every 2 s
+    CHECK(full_error([&] { producer.send("x"); }).empty());
+  }
 }
 
 TEST_CASE("length R29: each partition has its share") {

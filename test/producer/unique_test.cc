@@ -401,8 +401,13 @@ TEST_CASE("unique: with partitions, messages with a key are in partition 0, and 
   SendOptions options = keyed("k");
   options.id = other.id(3);
   CHECK(has(thrown([&] { queue.producer.send("x", options); }), "partition 3"));
+  CHECK(has(thrown([&] { queue.producer.send_async("x", options).get(); }), "partition 3"));
   options.id = other.id(0);
   CHECK(queue.producer.send("x", options).created());
+  Queue undivided;
+  const test::PartitionSender chance(test::server().url(), undivided.name);
+  options.id = chance.id(3);  // an id of the caller may name a partition that the queue never had
+  CHECK(undivided.producer.send("x", options).created());
 }
 
 // ---- Wrong options --------------------------------------------------------------------------------------------------
@@ -431,6 +436,60 @@ TEST_CASE("unique: wrong options are refused with their values") {
   const std::string id = queue.producer.send("x", keyed(any)).id;
   CHECK(queue.producer.send("x", keyed(any)).id == id);
   CHECK(queue.producer.send("x", keyed(std::string(128, 'k'))).created());
+}
+
+TEST_CASE("unique: a conflict needs no second call if the Producer knows the message that has the key") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis redis(own.socket());
+  const auto scripts = [&] {
+    const std::string line = test::info("commandstats", "cmdstat_evalsha", redis);
+    return std::stoull(line.substr(line.find("calls=") + 6));
+  };
+  for (const OnConflict conflict : {OnConflict::keep, OnConflict::replace}) {
+    for (int i = 0; i < 3; ++i) queue.producer.send("x", keyed_later("k", conflict, 1h));
+  }
+  const auto before = scripts();
+  for (int i = 0; i < 100; ++i) queue.producer.send("x", keyed_later("k", OnConflict::replace, 1h));
+  CHECK(scripts() == before + 100);
+  Producer other(own.url(), queue.name);
+  CHECK(other.send("y", keyed("k", OnConflict::replace)).result == SendResult::replaced);
+  CHECK(scripts() <= before + 102);
+}
+
+TEST_CASE("unique: what is sent behind a repeated key takes effect behind it") {
+  Queue queue;
+  std::vector<OutgoingMessage> batch{{"1", keyed("k")}, {"2", {}}, {"3", keyed("k")}, {"4", {}}, {"5", keyed("l")}};
+  SendOptions own = keyed("own");
+  own.id = kId;
+  batch.push_back({"6", own});
+  own.unique.key = "other";
+  batch.push_back({"7", own});
+  const auto sent = queue.producer.send_batch(batch);
+  CHECK(sent[2].result == SendResult::kept);
+  CHECK(sent[2].id == sent[0].id);
+  CHECK(sent[5].created());
+  CHECK(sent[6].result == SendResult::existed);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(1));
+  consumer->start();
+  CHECK(ledger.settles(5));
+  CHECK(consumer->stop(kPatience));
+  CHECK(ledger.payloads() == std::vector<std::string>{"1", "2", "4", "5", "6"});
+}
+
+TEST_CASE("unique: with durability, a conflict is confirmed by its second call, not by the one that stores nothing") {
+  Queue queue;
+  const std::string id = queue.producer.send("1", keyed_later("k", OnConflict::replace, 1h)).id;
+  ProducerOptions options;
+  options.durability = Durability::replicas(1, 50ms);
+  options.send_timeout = 100ms;
+  options.logger = [](const LogEntry&) {};
+  Producer producer(test::server().url(), queue.name, options);
+  const std::string error =
+      thrown([&] { producer.send("2", keyed_later("k", OnConflict::replace, 1h)); });  // there is no replica
+  CHECK(has(error, "0 of 1 replicas"));
+  CHECK(payload_of(queue, id) == "2");
 }
 
 }  // namespace

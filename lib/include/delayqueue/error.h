@@ -38,9 +38,10 @@ class DELAYQUEUE_EXPORT Error : public std::runtime_error {
 // repeated what may be repeated: see ProducerOptions::send_timeout.
 //
 // Repeat a send with SendOptions::id (of an OutgoingMessage: in its options) set to the id from ids(): while the first
-// message is in the queue, this creates no second one. Three calls act again when they are repeated: a send without
-// that id, extend(), and purge() with a limit. A repeated lock() returns false if the first call got the lock. All
-// others return the present state: a repeated cancel(), for example, may return unknown.
+// message is in the queue, this creates no second one (with a unique key it may replace again). Three calls act again
+// when they are repeated: a send without that id, extend(), and purge() with a limit. A repeated lock() returns false
+// if the first call got the lock. All others return the present state: a repeated cancel(), for example, may return
+// unknown.
 class DELAYQUEUE_EXPORT ConnectionError : public Error {
  public:
   explicit ConnectionError(const std::string& what, std::vector<std::string> ids = {}, bool not_sent = false)
@@ -72,11 +73,19 @@ class DELAYQUEUE_EXPORT AccessDenied : public ReplyError {
   using ReplyError::ReplyError;
 };
 
-// The queue has as many messages as QueueLimits::length allows: nothing was stored. Of a batch, the messages of earlier
-// steps are.
+// The queue, or the partition that the messages were for, has as many messages as QueueLimits::length allows. Nothing
+// of the step was stored; of a batch, other steps may be stored. So repeat a batch as after a ConnectionError: with the
+// ids from ids().
 class DELAYQUEUE_EXPORT QueueFull : public ReplyError {
  public:
-  using ReplyError::ReplyError;
+  explicit QueueFull(const std::string& what, std::vector<std::string> ids = {})
+      : ReplyError(what), ids_(std::move(ids)) {}
+
+  // The ids of all messages of the send, in the order of the messages.
+  const std::vector<std::string>& ids() const { return ids_; }
+
+ private:
+  std::vector<std::string> ids_;
 };
 
 // This machine is not set up for the call: it has no server program for an embedded URL, other users can enter the

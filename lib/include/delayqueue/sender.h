@@ -30,17 +30,17 @@ enum class OnConflict {
   postpone,  // as replace, and it gets the new due time, to which its TTL moves, too (debounce)
 };
 
-// At most one message with a key is in the queue at a time. The message has the key until it is acked, cancelled or
-// purged, becomes a dead letter, or expires; see docs/unique.md. With replace or postpone, a message that a consumer
-// holds is not changed: a send meanwhile creates a second message, which has the key from then on. Messages with keys
-// are all in partition 0, and have the throughput of one master.
+// At most one message with a key waits in the queue. The message has the key until it is acked, cancelled or purged,
+// becomes a dead letter, or expires; see docs/unique.md. With replace and postpone, the TTL and the retries of the
+// first send stay; and a message that a consumer holds is not changed: a send meanwhile creates a second message, which
+// has the key from then on. Messages with keys are all in partition 0, and have the throughput of one master.
 struct UniqueOptions {
   std::string key{};  // 1 to 128 bytes; empty: not unique
   OnConflict on_conflict = OnConflict::keep;
   // keep: a message that a consumer holds counts. False: a send meanwhile creates a second message, as with replace.
   bool while_in_flight = true;
-  milliseconds window{
-      0};  // keep: the message counts for at least so long after its send, also if it is gone (throttle)
+  // keep: the message counts for at least so long after its send, also when it is gone (throttle); a cancel ends this.
+  milliseconds window{0};
   // postpone: the due time is at most so long after the send that created the message; at least 1 ms; unset: no limit.
   std::optional<milliseconds> max_wait{};
 };
@@ -91,7 +91,7 @@ DELAYQUEUE_EXPORT const char* to_string(SendResult result);
 
 // The result of one send.
 struct Sent {
-  std::string id{};  // of the message that has the payload or, with SendResult::kept, of the one that has the key
+  std::string id{};  // of the message; with SendResult::kept and replaced, of the one that has the unique key
   SendResult result = SendResult::existed;
   bool created() const { return result == SendResult::created; }
 };
@@ -131,14 +131,16 @@ class DELAYQUEUE_EXPORT Sender {
 
   // Stores one message: its payload (any bytes, at most ProducerOptions::max_payload of them) and its headers. With
   // SendResult::created Redis has the whole message: it is delivered at least once, and not before its due time. A send
-  // without SendOptions::id always returns created. For one with an id see SendResult. Throws
+  // without SendOptions::id and unique always returns created. For the others see SendResult. Throws
   //   std::invalid_argument  nothing was sent
   //   SetupError             an embedded server cannot be started, or the system provides no random bytes for an id
   //   ReplyError             Redis refused the message: nothing was stored
+  //   QueueFull              a ReplyError: the queue has its limit of messages: nothing was stored
   //   ConnectionError        no answer for ProducerOptions::send_timeout, or at once if Redis has been away for longer.
   //                          Or the message is stored, but not as durably as required: that is not repeated
   // Unless ConnectionError::not_sent(), the message may be stored: send again with SendOptions::id set to
   // ids().front(). While the first message is in the queue, this creates no second one.
+  // With OnConflict::replace or postpone, the repeated send replaces again.
   Sent send(std::string_view payload, const SendOptions& options = {}) { return do_send(payload, options); }
   // Here and below: {"a", "b"} would be one string of two pointers.
   template <std::size_t kLength, class = internal::IfSeveral<kLength>>
@@ -146,12 +148,13 @@ class DELAYQUEUE_EXPORT Sender {
 
   // Sends many messages, in atomic steps: each step is stored completely or not at all. The results are in the order of
   // the messages. Throws as send(); some steps may be stored after a ReplyError, ConnectionError or SetupError. The
-  // ids() of a ConnectionError are those of all messages, in order. While steps succeed, the call may take longer than
-  // send_timeout. In a queue with partitions a later step may be stored while an earlier one is not.
+  // ids() of a ConnectionError or a QueueFull are those of all messages, in order. Of two messages with the same unique
+  // key, the second one and all behind it are sent when the first one is done. While steps succeed, the call may take
+  // longer than send_timeout. In a queue with partitions a later step may be stored while an earlier one is not.
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages) { return do_send_batch(messages); }
 
   // The same with one set of options. The payloads are any range of strings or string views, which are not copied.
-  // SendOptions::id and unique must be empty, because every message needs its own.id.
+  // SendOptions::id and unique must be empty, because every message needs its own.
   template <class Range, class = internal::IfPayloads<Range>>
   std::vector<Sent> send_batch(const Range& payloads, const SendOptions& options = {}) {
     return do_send_views(std::vector<std::string_view>(std::begin(payloads), std::end(payloads)), options);
