@@ -81,9 +81,12 @@ for i = 1, messages do
 end
 local others, windows = {}, {}  -- by position: the message that the entry names; the end of a window that is not over
 local replaced, unfinished, asked = {}, {}, 0
+local longest_window = 3.2e15  -- a hundred years, in us
 local function decide(i, other)
   local is_own = other.id == ids[i]
-  if other.ends > now * 1000 then windows[i] = other.ends end
+  -- A window of a clock that was set back since, or of another program, must not keep sends out for ever.
+  local is_possible = other.first <= now * 1000 and other.ends - other.first <= longest_window
+  if other.ends > now * 1000 and is_possible then windows[i] = other.ends end
   if answer[i] == '0' then  -- of a call that was refused before it wrote the window
     if is_own and other.ends == 0 then unfinished[#unfinished + 1] = i end
     return
@@ -127,6 +130,7 @@ if ARGV.most ~= '' and #new > 0 then
       answer[i] = '?'
       others[i] = {id = ids[i]}
     end
+    for _, i in ipairs(replaced) do answer[i] = '?' end
     new, replaced, unfinished = {}, {}, {}
   end
 end
@@ -217,12 +221,13 @@ local function replace(i, other)
     redis.call('HDEL', headers, id)  --! check replaced_message_has_no_old_headers
   end
   if conflict ~= 'postpone' then return nil end
-  local to, is_later = due, later
+  local to, is_later, leaves_backoff = due, later, other.unack
   if max_wait and due > other.first / 1000 + max_wait then
     to = math.ceil(other.first / 1000 + max_wait)
     is_later = to > now
+    leaves_backoff = false
   end
-  if is_later or other.pending then
+  if is_later or other.pending or leaves_backoff then
     move_due(id, body, {unack = other.unack, pending = other.pending, last = last}, math.max(to, now), is_later)
   end
 end

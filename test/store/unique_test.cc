@@ -219,6 +219,22 @@ TEST_CASE("unique R14: a window counts after the message is gone, also for its o
   CHECK(queue.send("d", "k", "4").outcome == '1');
 }
 
+TEST_CASE("unique R14: a window that no clock of today can have written keeps no send out") {
+  KeyedQueue queue;
+  Scene& scene = queue.scene;
+  const std::int64_t now = scene.now_us();
+  const std::int64_t year = 365LL * 86'400 * 1'000'000;
+  const auto entry_of = [&](const std::string& first, const std::string& until) {
+    scene.cmd({"HSET", scene.keys().unique, "k", scene.id("gone") + ' ' + first + ' ' + until});
+  };
+  entry_of(std::to_string(now - 1000), "99999999999999999999");
+  CHECK(queue.send("a", "k", "1").outcome == '1');
+  entry_of(std::to_string(now + 10 * year), std::to_string(now + 11 * year));  // the clock was set back since
+  CHECK(queue.send("b", "k", "2").outcome == '1');
+  entry_of(std::to_string(now - 1000), std::to_string(now + 10 * year));
+  CHECK(queue.send("c", "k", "3").outcome == 'U');
+}
+
 TEST_CASE("unique R14: a repeated send completes the window that a refused one has not written, and moves none") {
   KeyedQueue queue;
   Scene& scene = queue.scene;
@@ -347,6 +363,14 @@ TEST_CASE("unique R15: a backoff stays when the time of max_wait is over") {
   CHECK(queue.send("b", "k", "2", postpone_by(20min, 1ms)).outcome == 'R');
   CHECK(queue.scene.score_us(queue.scene.keys().unack, "a") == until);
   CHECK(queue.body("a") == "2");
+}
+
+TEST_CASE("unique R15: postpone to now moves a message out of its backoff") {
+  KeyedQueue queue;
+  queue.put(At::backing_off, "a", "k");
+  CHECK(queue.send("b", "k", "2", postpone_by(0ms)).outcome == 'R');
+  CHECK(queue.scene.cmd({"ZSCORE", queue.scene.keys().unack, queue.scene.id("a")}).nil());
+  CHECK(queue.scene.cmd({"LPOS", queue.scene.keys().ready, queue.scene.id("a")}) == 0);
 }
 
 TEST_CASE("unique R17: a repeated send finds its own id, and changes nothing that others have replaced since") {
@@ -679,6 +703,23 @@ TEST_CASE("limits R4: a batch with keys is stored whole or not at all, though th
   CHECK(send(counted + 9, "", "").outcomes == "0?");
   scene.run(&Moves::cancel, scene.id("b"));
   CHECK(send(counted + 2, "", "").outcomes == "1?");
+}
+
+TEST_CASE("limits R4: while it is not known whether a batch fits, it replaces nothing either") {
+  KeyedQueue queue;
+  Scene& scene = queue.scene;
+  REQUIRE(queue.send("a", "ka", "1").outcome == '1');
+  REQUIRE(queue.send("b", "kb", "1").outcome == '1');
+  const auto counted = static_cast<std::uint64_t>(scene.cmd({"HLEN", scene.keys().count}).integer);
+  const Wanted wanted = at_most(counted + 1, {Conflict::replace});
+  const KeyedSent sent = scene.run(&Moves::send_keyed,
+                                   {{scene.keep("c"), "2", {}, "ka", scene.keep("a")},
+                                    {scene.keep("d"), "2", {}, "kb"},
+                                    {scene.keep("e"), "2", {}, "kc"}},
+                                   wanted.send, wanted.terms);
+  CHECK(sent.outcomes == "???");
+  CHECK(sent.ids == std::vector<std::string>{scene.id("a"), scene.id("b"), scene.id("e")});
+  CHECK(queue.body("a") == "1");
 }
 
 TEST_CASE("limits R4: a refused send leaves no staged payload") {
