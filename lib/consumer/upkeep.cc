@@ -114,12 +114,22 @@ void Maintenance::end_walk() {
 }
 
 void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Moves& moves) {
-  if (metadata_.empty()) {
+  if (metadata_.empty() && key_names_.empty()) {
     sample_metadata(round_trip, moves, moves.keys().attempts);
     sample_metadata(round_trip, moves, moves.keys().reason);
     sample_metadata(round_trip, moves, moves.keys().headers);
+    sample_metadata(round_trip, moves, moves.keys().keys);
+    round_trip.expect(moves.sample_keys(round_trip.pipeline()), [this](const auto& sampled) {
+      try {
+        key_names_ = sampled.get();
+        if (!key_names_.empty()) metadata_due_ = Clock::time_point();
+      } catch (const ReplyError&) {  // another program has written the key
+      }
+    });
     return;
   }
+  if (!key_names_.empty()) clean_keys(round_trip, moves);
+  if (metadata_.empty()) return;
   const auto some = static_cast<std::ptrdiff_t>(std::min(metadata_.size(), store::kBatch));
   const auto answer =
       moves.delete_orphaned_metadata(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
@@ -134,12 +144,27 @@ void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Moves& move
   if (!metadata_.empty()) metadata_due_ = Clock::time_point();
 }
 
+void Maintenance::clean_keys(RoundTrip& round_trip, const store::Moves& moves) {
+  const std::vector<std::string> some = std::exchange(key_names_, {});
+  const auto answer = moves.delete_orphaned_keys(round_trip.pipeline(), some);
+  round_trip.expect(answer, [this, examined = some.size()](const auto& deleted) {
+    try {
+      if (2 * deleted.get() >= examined) metadata_due_ = Clock::time_point();
+    } catch (const ReplyError&) {  // the next sample tries again; no message depends on it
+    }
+  });
+}
+
 void Maintenance::sample_metadata(RoundTrip& round_trip, const store::Moves& moves, const std::string& key) {
   const auto answer = moves.sample_metadata(round_trip.pipeline(), key);
-  round_trip.expect(answer, [this](const auto& sampled) {
-    const std::vector<std::string> ids = sampled.get();
-    metadata_.insert(metadata_.end(), ids.begin(), ids.end());
-    if (!metadata_.empty()) metadata_due_ = Clock::time_point();
+  round_trip.expect(answer, [this, is_hint = key == moves.keys().keys](const auto& sampled) {
+    try {
+      const std::vector<std::string> ids = sampled.get();
+      metadata_.insert(metadata_.end(), ids.begin(), ids.end());
+      if (!metadata_.empty()) metadata_due_ = Clock::time_point();
+    } catch (const ReplyError&) {  // another program has written the key: messages without keys do not need it
+      if (!is_hint) throw;
+    }
   });
 }
 

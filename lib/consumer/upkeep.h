@@ -30,7 +30,7 @@ namespace delayqueue {
 // ---- Maintenance ----------------------------------------------------------------------------------------------------
 
 // Periodic work on a queue; each of its consumers does it. Deletes garbage, trims the dead letters, deletes the
-// metadata of messages that are gone and values that are too long for metadata, and removes the TTL of the bodies of
+// metadata and unique keys of messages that are gone and values that are too long for metadata, and removes the TTL of the bodies of
 // new dead letters. In a queue with limits it frees the places of messages that are not in flight. Each step is
 // bounded; if more is left, the next step follows at once.
 class Maintenance {
@@ -78,6 +78,7 @@ class Maintenance {
   void correct_places(RoundTrip& round_trip, const store::Moves& moves);
   void end_walk();
   void clean_metadata(RoundTrip& round_trip, const store::Moves& moves);
+  void clean_keys(RoundTrip& round_trip, const store::Moves& moves);
   void sample_metadata(RoundTrip& round_trip, const store::Moves& moves, const std::string& key);
 
   const Rules rules_;
@@ -91,6 +92,7 @@ class Maintenance {
   bool walks_places_ = false;                                // without pauses, until a walk over all finds none
   std::size_t gone_places_ = 0;                              // in this walk
   std::vector<std::string> metadata_;                        // ids of metadata, which goes if their messages are gone
+  std::vector<std::string> key_names_;                       // unique keys, whose entries go if no message holds them
 };
 
 // ---- RegistryEntry --------------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ class Inspector::Impl {
 
 namespace {
 
-// The requests for the headers of these messages.
+// The requests for the headers and the unique keys of these messages.
 class HeadersReading {
  public:
   HeadersReading(redis::Pipeline& pipeline, const store::Moves& moves, const std::vector<MessageInfo*>& messages)
@@ -190,31 +190,43 @@ class HeadersReading {
         ids.push_back(messages[i]->id);
       }
       answers_.push_back(moves.headers(pipeline, ids));
+      keys_.push_back(moves.unique_keys(pipeline, ids));
     }
   }
 
   // A key of another type has none.
   void read() const {
     for (std::size_t step = 0; step < answers_.size(); ++step) {
-      if (is_wrong_type(*pipeline_, at_ + step)) continue;
-      const auto stored = answers_[step].get();
-      for (std::size_t i = 0; i < std::min(stored.size(), messages_->size() - step * kHeadersInStep); ++i) {
-        if (stored[i]) set(*(*messages_)[step * kHeadersInStep + i], *stored[i]);
-      }
+      read(at_ + 2 * step, answers_[step], step * kHeadersInStep, set_headers);
+      read(at_ + 2 * step + 1, keys_[step], step * kHeadersInStep, set_key);
     }
   }
 
  private:
-  static void set(MessageInfo& message, const std::string& packed) {
+  using Answer = redis::Answer<std::vector<std::optional<std::string>>>;
+
+  template <class Set>
+  void read(std::size_t request, const Answer& answer, std::size_t first, Set set) const {
+    if (is_wrong_type(*pipeline_, request)) return;
+    const auto stored = answer.get();
+    for (std::size_t i = 0; i < std::min(stored.size(), messages_->size() - first); ++i) {
+      if (stored[i]) set(*(*messages_)[first + i], *stored[i]);
+    }
+  }
+  static void set_headers(MessageInfo& message, const std::string& packed) {
     auto headers = store::unpacked(packed);
     message.headers_damaged = !headers;
     message.headers = std::move(headers).value_or(Headers());
+  }
+  // Another program may have written megabytes.
+  static void set_key(MessageInfo& message, const std::string& key) {
+    if (key.size() <= store::kLongestKey) message.key = key;
   }
 
   const redis::Pipeline* pipeline_;
   const std::vector<MessageInfo*>* messages_;
   std::size_t at_;
-  std::vector<redis::Answer<std::vector<std::optional<std::string>>>> answers_{};
+  std::vector<Answer> answers_{}, keys_{};
 };
 
 // The answers to the requests for the bodies of these messages, from request `at` on.

@@ -24,9 +24,9 @@ constexpr std::size_t kMostCandidates = 50'000;  // kept in memory; at this numb
 constexpr std::size_t kPages = 10;               // of a list in one round trip
 
 // The order of the scans. An id becomes a candidate in the first one that finds it.
-constexpr Collection kScans[] = {Collection::pending, Collection::unack,   Collection::dead,
-                                 Collection::count,   Collection::garbage, Collection::attempts,
-                                 Collection::reason,  Collection::headers, Collection::bodies};
+constexpr Collection kScans[] = {Collection::pending, Collection::unack,    Collection::dead,   Collection::count,
+                                 Collection::garbage, Collection::attempts, Collection::reason, Collection::headers,
+                                 Collection::keys,    Collection::bodies};
 
 // Whether an earlier scan has found the id. parts: see check.lua.
 bool was_scanned(Collection collection, char verdict, const std::string& parts) {
@@ -37,7 +37,10 @@ bool was_scanned(Collection collection, char verdict, const std::string& parts) 
     if (parts.find(part) != std::string::npos) return true;
   }
   if (collection == Collection::garbage) return false;
-  if (verdict == 'G' || (verdict == 'A' && collection == Collection::headers)) return true;
+  if (collection == Collection::keys && parts.find('h') != std::string::npos) return true;
+  if (verdict == 'G' || (verdict == 'A' && (collection == Collection::headers || collection == Collection::keys))) {
+    return true;
+  }
   return collection == Collection::reason && parts.find('a') != std::string::npos;
 }
 
@@ -140,7 +143,7 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
     case 'G':
       return with("is finished; running consumers delete it within seconds", "deleted");
     case 'H':
-      return with("has headers, but there is no such message", "they are removed");
+      return with("has headers or a unique key, but there is no such message", "they are removed");
     default:
       return with("has a delivery count or a reason, but there is no such message", "they are removed");
   }
@@ -309,9 +312,11 @@ CheckReport IntegrityCheck::run() {
   if (!check_types()) return std::move(report_);
   if (has_stats_) check_totals();
   check_settings();
+  if (has_unique_) check_keys();
   plan();
   std::size_t refused = 0;
   for (const Collection collection : kScans) {
+    if (collection == Collection::keys && !has_keys_) continue;
     try {
       scan(collection);
     } catch (const ReplyError& error) {  // such as for SCAN, which only the search for payloads needs
@@ -332,20 +337,24 @@ bool IntegrityCheck::check_types() {
       {&keys().retry, "list"},   {&keys().count, "hash"},  {&keys().attempts, "hash"}, {&keys().reason, "hash"},
       {&keys().garbage, "set"},  {&keys().stats, "hash"},  {&keys().wake, "zset"},     {&keys().paused, "string"},
       {&keys().watch, "string"}, {&keys().wakes, "zset"},  {&keys().headers, "hash"},  {&keys().consumers, "hash"},
-      {&keys().actions, "list"}, {&keys().limits, "hash"}, {&keys().running, "zset"}};
+      {&keys().actions, "list"}, {&keys().limits, "hash"}, {&keys().running, "zset"},  {&keys().unique, "hash"},
+      {&keys().keys, "hash"}};
   bool can_continue = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
         shared_connection_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
     has_stats_ = has_stats_ || (key == &keys().stats && type == wanted);
+    has_unique_ = has_unique_ || (key == &keys().unique && type == wanted);
+    has_keys_ = has_keys_ || (key == &keys().keys && type == wanted);
     has_limits_ = has_limits_ || (key == &keys().limits && type == wanted);
     if (type == "none" || type == wanted) continue;
     report({Problem::wrong_type, *key,
             "is a " + type + ", expected a " + wanted + ": another program uses a key of this queue",
             "none, it may be data of another program: rename or delete it, and check again", false});
-    can_continue = can_continue && (key == &keys().stats || key == &keys().wake || key == &keys().wakes ||
-                                    key == &keys().watch || key == &keys().paused || key == &keys().consumers ||
-                                    key == &keys().actions || key == &keys().limits || key == &keys().running);
+    can_continue = can_continue &&
+                   (key == &keys().stats || key == &keys().wake || key == &keys().wakes || key == &keys().watch ||
+                    key == &keys().paused || key == &keys().consumers || key == &keys().actions ||
+                    key == &keys().limits || key == &keys().running || key == &keys().unique || key == &keys().keys);
   }
   return can_continue;
 }
@@ -399,6 +408,22 @@ void IntegrityCheck::check_settings() {
             options_.repair});
   }
   delete_invalid(keys().limits, limits);
+}
+
+// Reports entries of unique keys that count as absent. They hold nothing, and the next send with the key replaces them.
+void IntegrityCheck::check_keys() {
+  std::string cursor = "0";
+  do {
+    const store::ScannedKeys step =
+        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::scan_unique(pipeline, keys(), cursor); });
+    cursor = step.cursor;
+    for (const std::string& key : step.damaged) {
+      report({Problem::invalid_setting, key,
+              "a unique key in " + keys().unique + ": has a value that no client writes, and counts as absent",
+              "removed", options_.repair});
+    }
+    delete_invalid(keys().unique, step.damaged);
+  } while (cursor != "0");
 }
 
 void IntegrityCheck::delete_invalid(const std::string& hash, const std::vector<std::string>& fields) {

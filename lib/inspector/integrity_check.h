@@ -43,6 +43,7 @@ class IntegrityCheck {
   bool check_types();
   void check_totals();
   void check_settings();
+  void check_keys();
   void delete_invalid(const std::string& hash, const std::vector<std::string>& fields);
   void plan();
   void scan(store::Collection collection);
@@ -69,6 +70,7 @@ class IntegrityCheck {
   std::vector<Listed> listed_;
   bool has_stats_ = false;
   bool has_limits_ = false;
+  bool has_unique_ = false, has_keys_ = false;
   std::uint64_t done_ = 0, total_ = 0;
 };
 

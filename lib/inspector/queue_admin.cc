@@ -82,6 +82,8 @@ SendResult send_result_of(char answer) {
       return SendResult::replaced;
     case 'H':
       return SendResult::held;
+    case 'K':
+      return SendResult::kept;
     default:
       return SendResult::existed;
   }
@@ -112,6 +114,11 @@ store::RestoreRecord record_of(const MessageInfo& message, const std::string& id
   }
   record.reason = std::string_view(message.reason).substr(0, kLongestReason);
   record.payload = message.payload;
+  if (message.key.size() > store::kLongestKey) {
+    throw std::invalid_argument("key of " + id + ": " + std::to_string(message.key.size()) +
+                                " bytes; expected at most " + std::to_string(store::kLongestKey));
+  }
+  record.key = message.key;
   record.headers = store::packed(message.headers);
   return record;
 }
@@ -127,6 +134,23 @@ unsigned top_for(const std::vector<MessageInfo>& messages, const std::vector<std
     if (partition >= top && store::partition_of(ids[i], name_crc) == partition) top = partition + 1;
   }
   return endpoint.key_options().bodies_under_dp ? 1 : top;
+}
+
+}  // namespace
+
+namespace {
+
+// Redrives or restores a message whose unique key another one may have, by `call(pipeline, holder)`. Each call names the
+// body of that one, so that the script may look at it; it may be another one the next time.
+template <class Call>
+char take_key(SharedConnection& shared_connection, Call call) {
+  store::ByKey answer;
+  for (int calls = 0; calls < kMostCallsByKey; ++calls) {
+    answer = shared_connection.ask(
+        [&, holder = answer.call_id](redis::Pipeline& pipeline) { return call(pipeline, holder); });
+    if (answer.call_id.empty()) return answer.answer.front();
+  }
+  return 'K';  // other messages had it each time
 }
 
 }  // namespace
@@ -380,26 +404,6 @@ std::vector<Outcome> QueueAdmin::reschedule(const MessageRefs& messages, const R
   return meanings(answers, rescheduled_of);
 }
 
-namespace {
-
-// Redrives a dead letter whose unique key another message may have. Each call names the body of that one, so that the
-// script may look at it; it may be another one the next time.
-char redrive_with_key(SharedConnection& shared_connection, const std::string& id, int retries) {
-  store::ByKey answer;
-  for (int calls = 0; calls < kMostCallsByKey; ++calls) {
-    shared_connection.with_connection([&](redis::Connection& connection) {
-      redis::Pipeline pipeline(connection);
-      const auto one = shared_connection.moves().redrive_one(pipeline, id, answer.call_id, retries);
-      pipeline.run();
-      answer = one.get();
-    });
-    if (answer.call_id.empty()) return answer.answer.front();
-  }
-  return 'K';  // other messages had it each time
-}
-
-}  // namespace
-
 std::vector<Outcome> QueueAdmin::redrive(const MessageRefs& messages, const RedriveOptions& options) {
   check_retries(options.retries);
   const auto outcomes =
@@ -409,7 +413,10 @@ std::vector<Outcome> QueueAdmin::redrive(const MessageRefs& messages, const Redr
               return connection.moves().redrive(pipeline, some, options.retries);
             });
         for (std::size_t i = 0; i < found.size(); ++i) {
-          if (found[i] == '?') found[i] = redrive_with_key(connection, all[i], options.retries);
+          if (found[i] != '?') continue;
+          found[i] = take_key(connection, [&](redis::Pipeline& pipeline, const std::string& holder) {
+            return connection.moves().redrive_one(pipeline, all[i], holder, options.retries);
+          });
         }
         return found;
       });
@@ -540,13 +547,19 @@ void QueueAdmin::Impl::restore(unsigned partition, const std::vector<store::Rest
       bytes += size;
       step.push_back(next);
     }
-    const store::Outcomes outcomes = connection.ask([&](redis::Pipeline& pipeline) {
+    store::Outcomes outcomes = connection.ask([&](redis::Pipeline& pipeline) {
       const auto answer = connection.moves().restore(pipeline, step);
       if (partition == 0) connection.moves().wake(pipeline);
       return answer;
     });
     if (outcomes.size() != step.size()) {
       throw ReplyError("restore: " + unexpected_count(outcomes.size(), step.size()));
+    }
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      if (outcomes[i] != '?') continue;
+      outcomes[i] = take_key(connection, [&](redis::Pipeline& pipeline, const std::string& holder) {
+        return connection.moves().restore_one(pipeline, step[i], holder);
+      });
     }
     for (const char outcome : outcomes) {
       sent[places[done++]].result = send_result_of(outcome);

@@ -1,6 +1,7 @@
 #include "store/integrity.h"
 
 #include "store/headers.h"
+#include "store/record.h"
 #include "store/replies.h"
 #include "store/script_calls.h"
 
@@ -26,6 +27,33 @@ Scanned as_scanned_headers(Reply reply) {
   for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
     scanned.ids.push_back(as_text(found[i]));
     if (!unpacked(found[i + 1].text())) scanned.damaged.push_back(scanned.ids.back());
+  }
+  return scanned;
+}
+
+// As the scripts read it: see include/entry.lua.
+bool is_entry(std::string_view text) {
+  if (text.size() < kIdLength + 4 || text.size() > kIdLength + 34 || !is_id(text.substr(0, kIdLength))) return false;
+  text.remove_prefix(kIdLength);
+  int digits = 0, numbers = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] >= '0' && text[i] <= '9') {
+      ++digits;
+    } else if (text[i] != ' ' || (i > 0 && digits == 0)) {
+      return false;
+    } else {
+      digits = 0;
+      ++numbers;
+    }
+  }
+  return numbers == 2 && digits > 0;
+}
+
+ScannedKeys as_scanned_keys(Reply reply) {
+  ScannedKeys scanned{as_text(reply[0]), {}};
+  const Reply found = reply[1];
+  for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
+    if (!is_entry(found[i + 1].text())) scanned.damaged.push_back(as_text(found[i]));
   }
   return scanned;
 }
@@ -57,6 +85,8 @@ const std::string& key_of(const Keys& keys, Collection collection) {
       return keys.reason;
     case Collection::headers:
       return keys.headers;
+    case Collection::keys:
+      return keys.keys;
     case Collection::bodies:
       break;
   }
@@ -104,6 +134,11 @@ Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Collection collection
 Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const std::string& cursor) {
   pipeline.command("HSCAN").key(keys.stats).arg(cursor).arg("COUNT").arg(kScanned);
   return {pipeline, as_totals};
+}
+
+Answer<ScannedKeys> scan_unique(Pipeline& pipeline, const Keys& keys, const std::string& cursor) {
+  pipeline.command("HSCAN").key(keys.unique).arg(cursor).arg("COUNT").arg(kScanned);
+  return {pipeline, as_scanned_keys};
 }
 
 Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Collection collection) {

@@ -37,7 +37,7 @@
 //   C    c, in no list                    leftover of a message                  finished
 //   O    b                                would be dropped, or stay for ever     to ready, with a count
 //   A    attempts or reason               leftover of a message                  removed, with its headers
-//   H    headers                          leftover of a message                  removed
+//   H    headers or a unique key          leftover of a message                  removed
 //   .    none of these                    finished, or never sent                none
 //
 // Finished: everything that is left of the message is removed by way of garbage. Running consumers remove E, G, A and H
@@ -60,7 +60,7 @@ using redis::Answer;
 using redis::Pipeline;
 
 // The keys that hold ids. A scan of the bodies reads all keys of the server, and returns those of the queue's bodies.
-enum class Collection { pending, unack, dead, count, garbage, attempts, reason, headers, bodies };
+enum class Collection { pending, unack, dead, count, garbage, attempts, reason, headers, keys, bodies };
 
 struct Scanned {
   std::string cursor;                  // "0": the scan is complete
@@ -80,6 +80,14 @@ struct ScannedTotals {
 
 // One step of a scan of the statistics: fields and their values.
 Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const std::string& cursor);
+
+struct ScannedKeys {
+  std::string cursor;                // "0": the scan is complete
+  std::vector<std::string> damaged;  // unique keys whose entries have another form than clients write
+};
+
+// One step of a scan of the entries of unique keys.
+Answer<ScannedKeys> scan_unique(Pipeline& pipeline, const Keys& keys, const std::string& cursor);
 
 // The number of ids; for bodies the number of keys of the server.
 Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Collection collection);

@@ -217,6 +217,13 @@ Answer<std::vector<std::optional<std::string>>> Moves::headers(Pipeline& pipelin
   return {pipeline, as_bodies};
 }
 
+Answer<std::vector<std::optional<std::string>>> Moves::unique_keys(Pipeline& pipeline,
+                                                                   const std::vector<std::string>& ids) const {
+  pipeline.command("HMGET").key(keys_.keys);
+  for (const std::string& id : ids) pipeline.arg(id);
+  return {pipeline, as_bodies};
+}
+
 namespace {
 
 // The script repeats the last receipt, so equal ones at the end are not sent.
@@ -318,6 +325,16 @@ Answer<std::size_t> Moves::delete_orphaned_metadata(Pipeline& pipeline, const st
   return {pipeline, as_count};
 }
 
+Answer<std::vector<std::string>> Moves::sample_keys(Pipeline& pipeline) const {
+  return sample_metadata(pipeline, keys_.unique);
+}
+
+Answer<std::size_t> Moves::delete_orphaned_keys(Pipeline& pipeline, const std::vector<std::string>& keys) const {
+  calls::delete_orphaned_keys call(pipeline, keys_);
+  for (const std::string& key : keys) call.each(arg::name(key));
+  return {pipeline, as_count};
+}
+
 Answer<std::vector<std::string>> Moves::places_from(Pipeline& pipeline, std::size_t rank) const {
   pipeline.command("ZRANGE").key(keys_.running).arg(rank).arg(rank + kPlaces - 1);
   return {pipeline, as_texts};
@@ -393,20 +410,31 @@ Answer<Outcomes> Moves::extend(Pipeline& pipeline, const std::vector<std::string
 }
 
 Answer<Outcomes> Moves::restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const {
+  add_restore(pipeline, messages, {});
+  return {pipeline, as_first_word};
+}
+
+Answer<ByKey> Moves::restore_one(Pipeline& pipeline, const RestoreRecord& message, std::string_view holder) const {
+  add_restore(pipeline, {message}, holder);
+  return {pipeline, as_one_by_key};
+}
+
+void Moves::add_restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages, std::string_view holder) const {
   const std::vector<std::string> staged = stage(pipeline, messages);
   calls::restore call(pipeline, keys_);
   for (const RestoreRecord& message : messages) call.body({keys_.bodies, message.id});
-  for (const std::string& name : staged) call.payload({keys_.staged, name});
+  for (const std::string& name : staged) call.other({keys_.staged, name});
+  if (!holder.empty()) call.other({keys_.bodies, holder});
+  call.args(arg::staged(!staged.empty()));
   for (const RestoreRecord& message : messages) {
     call.each(arg::state(message.dead       ? message.replaces ? "dead!" : "dead"
                          : message.replaces ? "alive!"
                                             : "alive"),
               arg::at(message.at_us), arg::retries(message.retries), arg::deliveries(message.deliveries),
               arg::ttl(message.ttl.count()), arg::reason(message.reason), arg::headers(message.headers),
-              arg::payload(staged.empty() ? message.payload : std::string_view()));
+              arg::payload(staged.empty() ? message.payload : std::string_view()), arg::key(message.key));
   }
   pipeline.needs(staged.size());
-  return {pipeline, as_text};
 }
 
 Answer<PurgedIds> Moves::purge_ids(Pipeline& pipeline, const std::string& state,

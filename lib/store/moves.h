@@ -29,6 +29,8 @@ using std::chrono::milliseconds;
 inline constexpr std::size_t kStagedBytes = 4096;
 inline constexpr std::chrono::seconds kStagedFor{60};  // a staged payload that no script takes is deleted after this
 
+inline constexpr std::size_t kLongestKey = 128;  // bytes of a unique key
+
 inline constexpr const char* kMarker = "w";  // the wake-up marker: the member of `wake`
 
 // When a message is due: after a delay by the clock of Redis or, if that is unset, at `at_ms` since 1970.
@@ -124,8 +126,9 @@ struct RestoreRecord {
   milliseconds ttl{0};  // of its body; 0: none
   std::string_view reason;
   std::string_view payload;
-  std::string headers{};  // packed
-  bool replaces = false;  // a message that exists and that no consumer holds; false: such a message stays as it is
+  std::string headers{};   // packed
+  bool replaces = false;   // a message that exists and that no consumer holds; false: such a message stays as it is
+  std::string_view key{};  // unique; empty: none
 };
 
 class Moves {
@@ -196,6 +199,9 @@ class Moves {
   Answer<std::size_t> length(Pipeline& pipeline, const std::string& list) const;
   Answer<std::size_t> body_size(Pipeline& pipeline, const std::string& id) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+  // Unique keys; unset: the message has none.
+  Answer<std::vector<std::optional<std::string>>> unique_keys(Pipeline& pipeline,
+                                                              const std::vector<std::string>& ids) const;
   // Packed; unset: the message has none.
   Answer<std::vector<std::optional<std::string>>> headers(Pipeline& pipeline,
                                                           const std::vector<std::string>& ids) const;
@@ -223,9 +229,13 @@ class Moves {
 
   Answer<std::vector<std::string>> sample_garbage(Pipeline& pipeline) const;
   Answer<std::size_t> gc(Pipeline& pipeline, const std::vector<std::string>& ids) const;
-  // Ids of metadata, at random. key: keys().attempts, reason or headers.
+  // Ids of metadata, at random. key: keys().attempts, reason, headers or keys.
   Answer<std::vector<std::string>> sample_metadata(Pipeline& pipeline, const std::string& key) const;
   Answer<std::size_t> delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+  // Unique keys, at random.
+  Answer<std::vector<std::string>> sample_keys(Pipeline& pipeline) const;
+  // Deletes the entries of these keys that no message holds. Returns how many.
+  Answer<std::size_t> delete_orphaned_keys(Pipeline& pipeline, const std::vector<std::string>& keys) const;
   // Ids with one of the places that a limit of the number in flight gives, at most kPlaces, by the end of their leases.
   Answer<std::vector<std::string>> places_from(Pipeline& pipeline, std::size_t rank) const;
   // Corrects the places of these messages. Returns how many had one without a lease.
@@ -250,7 +260,9 @@ class Moves {
   Answer<Outcomes> bury(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
                         bool force) const;
   Answer<Outcomes> extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by, bool force) const;
+  // For restore, '?' is as for redrive.
   Answer<Outcomes> restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const;
+  Answer<ByKey> restore_one(Pipeline& pipeline, const RestoreRecord& message, std::string_view holder) const;
 
   // state: keys().pending or keys().dead. Keeps the newest `leave` messages, and those younger than `older_than`.
   Answer<Purged> purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
@@ -274,6 +286,7 @@ class Moves {
   std::vector<std::string> stage(Pipeline& pipeline, const Messages& messages) const;
   Answer<Outcomes> send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const;
   Answer<Outcomes> send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
+  void add_restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages, std::string_view holder) const;
   Answer<Purged> purge_some(Pipeline& pipeline, const char* what, const std::string& list, std::size_t limit) const;
   void promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const;
 

@@ -1,7 +1,7 @@
 -- redrive: make dead letters ready again.
 --! keys dead ready count attempts reason garbage stats retry unack pending unique keys | body | other
 --! args retries messages
---! use clock ends drop_probe entry holders
+--! use clock ends drop_probe entry holders take_keys
 --
 -- other: bodies of messages that may have the unique keys of these, as an earlier answer has named them
 -- retries: of each
@@ -40,24 +40,10 @@ for i = 1, messages do
     positions[#names] = i
   end
 end
-local others = holders_of(names)
-local is_taken, entries, named = {}, {}, {}
-for n, name in ipairs(names) do
-  local i, other = positions[n], others[n]
-  local is_held = other and other.alive and other.id ~= ids[i]
-  if is_taken[name] then
-    answer[i] = 'K'
-  elseif is_held and not body_of[other.id] then
-    answer[i] = '?'
-    named[#named + 1] = ' ' .. other.id
-  elseif is_held and redis.call('EXISTS', body_of[other.id]) == 1 then
-    answer[i] = 'K'
-  else
-    is_taken[name] = true
-    entries[#entries + 1] = name
-    entries[#entries + 1] = string.format('%s %.0f %.0f', ids[i], now, other and other.ends or 0)
-  end
-end
+local owners = {}
+for n, i in ipairs(positions) do owners[n] = ids[i] end
+local outcomes, entries, asked = take_keys(names, owners, body_of)
+for n, i in ipairs(positions) do answer[i] = outcomes[n] end
 
 local back, counts, gone = {}, {}, {}
 for i, id in ipairs(ids) do
@@ -85,4 +71,4 @@ if #gone > 0 then
   redis.call('SADD', garbage, unpack(gone))  --! check message_without_body_goes_to_garbage
   redis.call('ZREM', dead, unpack(gone))  --! check message_without_body_leaves_dead
 end
-return table.concat(answer) .. table.concat(named)
+return table.concat(answer) .. asked

@@ -173,6 +173,41 @@ TEST_CASE("check: headers that cannot be read are reported, and stay until their
   CHECK(queue.admin.check(at_once(true)).findings.empty());
 }
 
+TEST_CASE("check: damaged entries of unique keys are reported and removed; a key without a message leaves it clean") {
+  Queue queue;
+  redis().cmd({"HSET", queue.base + ":keys", test::kId, "k", "hello", "k"});
+  CheckReport report = queue.admin.check(at_once(false));
+  CHECK(report.counts == std::map<Problem, std::uint64_t>{{Problem::orphaned_headers, 2}});
+  CHECK(report.clean());
+  CHECK(queue.admin.check(at_once(true)).repaired == 2);
+  CHECK(queue.empty());
+  const std::string id = test::kId;
+  redis().cmd({"HSET",   queue.base + ":unique",
+               "whole",  id + " 1 0",
+               "window", id + " 1700000000000000 1700000000000000",
+               "a",      id,
+               "b",      id + " 1",
+               "c",      id + " 1 0 ",
+               "d",      id + " 1  0",
+               "e",      id + " 1 0 0",
+               "f",      "x",
+               "g",      "",
+               "h",      id + " 1 -1",
+               "i",      id + "  1 0",
+               "j",      id + " 1 " + std::string(70, '9')});
+  report = queue.admin.check(at_once(false));
+  CHECK(report.counts == std::map<Problem, std::uint64_t>{{Problem::invalid_setting, 10}});
+  CHECK(queue.admin.check(at_once(true)).repaired == 10);
+  CHECK(redis().cmd({"HLEN", queue.base + ":unique"}) == 2);
+  for (const char* key : {":unique", ":keys"}) {
+    redis().cmd({"DEL", queue.base + key});
+    redis().cmd({"SET", queue.base + key, "of another program"});
+  }
+  report = queue.admin.check(at_once(false));
+  CHECK(report.counts == std::map<Problem, std::uint64_t>{{Problem::wrong_type, 2}});
+  CHECK(report.errors.empty());
+}
+
 TEST_CASE("check: headers without a message leave the report clean") {
   Queue queue;
   redis().cmd({"HSET", queue.base + ":headers", test::kId, "\1k\1v"});

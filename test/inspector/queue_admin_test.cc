@@ -282,6 +282,43 @@ TEST_CASE("restore: a queue that is exported and restored elsewhere is the same,
   CHECK((other.kept() == before));
 }
 
+TEST_CASE("restore, redrive: a message keeps its unique key, and takes it back unless another message has it") {
+  Queue queue, other;
+  const std::string key("customer \0\xff", 11);
+  const auto keyed = [&](const std::string& id) {
+    test::redis().cmd({"HSET", queue.base + ":keys", id, key});
+    test::redis().cmd({"HSET", queue.base + ":unique", key, id + " 1700000000000000 0"});
+  };
+  const std::string first = queue.send("first");
+  keyed(first);
+  CHECK(queue.inspector.find(first)->key == key);
+  CHECK(queue.inspector.list(State::ready).messages.front().key == key);
+  CHECK(queue.admin.bury({first}).front() == Outcome::done);
+  const std::string second = queue.send("second");
+  keyed(second);
+  CHECK(queue.admin.redrive({first}).front() == Outcome::key_taken);
+  CHECK(queue.inspector.find(first)->state == State::dead);
+  std::vector<MessageInfo> both = {*queue.inspector.find(first), *queue.inspector.find(second)};
+  both[0].state = State::ready;  // both of them alive
+  both[0].retries = 3;
+  auto sent = other.admin.restore(both);
+  CHECK(sent[0].result == SendResult::created);
+  CHECK(sent[1].result == SendResult::kept);
+  CHECK(other.inspector.find(first)->key == key);
+  CHECK_FALSE(other.inspector.find(second));
+  CHECK(other.admin.restore({both[1]})[0].result == SendResult::kept);
+  CHECK(other.producer.cancel(first) == State::ready);
+  CHECK(other.admin.restore({both[1]})[0].result == SendResult::created);
+  CHECK(queue.producer.cancel(second) == State::ready);
+  CHECK(queue.admin.redrive({first}).front() == Outcome::done);
+  CHECK(test::redis().cmd({"HGET", queue.base + ":unique", key}).text.substr(0, 36) == first);
+  MessageInfo long_key = both[0];
+  long_key.key = std::string(129, 'x');
+  CHECK(has(thrown([&] { static_cast<void>(other.admin.restore({long_key})); }),
+            "key of " + first + ": 129 bytes; expected at most 128"));
+  test::redis().cmd({"HSET", queue.base + ":keys", first, std::string(1'000'000, 'x')});
+  CHECK(queue.inspector.find(first)->key.empty());
+}
 TEST_CASE("restore: a message that a consumer held is ready, and its deliveries still count") {
   Queue queue, other;
   const std::string id = queue.send("x");

@@ -194,7 +194,8 @@ std::vector<AnyMove> all_scripts() {
 // Whether a move chooses among the messages: then damage to one may change which others it takes.
 bool chooses(const std::string& move) {
   return move == "purge pending" || move == "purge ready" || move == "purge retry" || move == "purge dead" ||
-         move.rfind("send_keyed", 0) == 0 || move == "reschedule by key" ||
+         move.rfind("send_keyed", 0) == 0 || move == "reschedule by key" || move == "restore with keys" ||
+         move == "restore replacing with keys" || move == "redrive with a key" ||
          move == "ready2unack one possible poison message" || move == "pending2unack";
 }
 

@@ -46,7 +46,8 @@ void store_of(Scene& scene, const std::string& id, const Words& parts) {
       {"retry", {"LPUSH", k.retry, id}},
       {"attempts", {"HSET", k.attempts, id, "2"}},
       {"reason", {"HSET", k.reason, id, "why"}},
-      {"headers", {"HSET", k.headers, id, "\1k\1v"}}};
+      {"headers", {"HSET", k.headers, id, "\1k\1v"}},
+      {"keys", {"HSET", k.keys, id, "key"}}};
   for (const std::string& part : parts) {
     const auto command =
         std::find_if(std::begin(commands), std::end(commands), [&](const auto& known) { return known.first == part; });
@@ -73,6 +74,7 @@ std::string stored(Scene& scene, const std::string& id) {
   add("attempts", scene.cmd({"HEXISTS", k.attempts, id}) == 1);
   add("reason", scene.cmd({"HEXISTS", k.reason, id}) == 1);
   add("headers", scene.cmd({"HEXISTS", k.headers, id}) == 1);
+  add("keys", scene.cmd({"HEXISTS", k.keys, id}) == 1);
   return parts;
 }
 
@@ -185,8 +187,10 @@ constexpr Row kDamaged[] = {
     {"garbage pending count body", "Gpcb"},
     {"attempts", "Aa", " "},
     {"reason", "A", " "},
-    {"headers", "H", " "},
-    {"headers ready", "H", "ready"},
+    {"headers", "Hh", " "},
+    {"headers ready", "Hh", "ready"},
+    {"keys", "H", " "},
+    {"headers keys", "Hh", " "},
     {"attempts reason headers", "Aa", " "},
     {"attempts reason ready", "Aa", "ready"},
     {"hash count pending", "Wpc"},

@@ -601,6 +601,74 @@ TEST_CASE("unique R16: a redriven message takes its key, unless another message 
   CHECK(scene.lost().find('b') == std::string::npos);
 }
 
+TEST_CASE("unique R16: a restored message takes its key, unless another message has it; a dead letter takes none") {
+  for (const bool staged : {false, true}) {
+    CAPTURE(staged);
+    KeyedQueue queue;
+    Scene& scene = queue.scene;
+    const std::string payload = staged ? std::string(kStagedBytes, 'x') : "new";
+    const auto record = [&](const std::string& name, std::string_view key, bool dead = false, bool replaces = false) {
+      RestoreRecord one{scene.keep((scene.id(name), name)), dead, 0, 3, 0, 0ms, "", payload, "", replaces, key};
+      return one;
+    };
+    queue.put(At::pending, "holds", "taken");
+    CHECK(scene.run(&Moves::restore, {record("a", "k"), record("b", "k"), record("c", "k", true), record("d", ""),
+                                      record("e", "taken")}) == "1K11?");
+    CHECK(queue.entry("k").substr(0, 36) == scene.id("a"));
+    CHECK(queue.field(scene.keys().keys, "a") == "k");
+    CHECK(queue.field(scene.keys().keys, "c") == "k");
+    CHECK(queue.body("a") == payload);
+    for (const char* name : {"b", "e"}) {
+      CHECK(queue.body(name).empty());
+      CHECK(scene.cmd({"HEXISTS", scene.keys().count, scene.id(name)}) == 0);
+    }
+    CHECK(queue.send("f", "k", "1").id == scene.id("a"));
+    const ByKey asked = scene.run(&Moves::restore_one, record("e", "taken"), "");
+    CHECK(asked.call_id == scene.id("holds"));
+    CHECK(scene.run(&Moves::restore_one, record("e", "taken"), asked.call_id).answer == "K");
+    CHECK(scene.run(&Moves::restore, {record("holds", "taken", false, true)}) == "R");  // its own key
+    CHECK(scene.run(&Moves::restore, {record("holds", "", false, true)}) == "R");
+    CHECK(queue.field(scene.keys().keys, "holds").empty());
+    CHECK(scene.run(&Moves::restore_one, record("e", "taken"), "").answer == "1");
+    CHECK(queue.entry("taken").substr(0, 36) == scene.id("e"));
+    CHECK(scene.cmd({"KEYS", scene.keys().staged + "*"}).array.empty());
+  }
+}
+
+TEST_CASE("unique: entries and keys that no message holds are deleted; windows and damaged values stay") {
+  KeyedQueue queue;
+  Scene& scene = queue.scene;
+  const Keys& keys = scene.keys();
+  const auto name_of = [](At at) { return "s" + std::to_string(static_cast<int>(at)); };
+  for (const At at : test::all_but({At::nowhere})) queue.put(at, name_of(at), to_string(at));
+  queue.put(At::ready, "reused", "reused");
+  scene.cmd({"HSET", keys.keys, scene.id("reused"), "another key"});
+  scene.cmd({"HSET", keys.keys, scene.id("gone"), "gone"});
+  scene.cmd({"HSET", keys.unique, "over", scene.id("gone") + " 1 2", "window", scene.id("gone") + " 1 9000000000000000",
+             "damaged", "x", "long", std::string(20'000, 'x'), "empty", ""});
+  const auto entries = scene.run(&Moves::sample_keys);
+  CHECK(entries.size() == 15);
+  CHECK(scene.run(&Moves::delete_orphaned_keys, entries) == 6);
+  std::vector<std::string> left = scene.cmd({"HKEYS", keys.unique}).strings();
+  std::sort(left.begin(), left.end());
+  CHECK(left == std::vector<std::string>{"backing off", "damaged", "empty", "held", "held by Go", "pending", "ready",
+                                         "retry", "window"});
+  const auto ids = scene.run(&Moves::sample_metadata, keys.keys);
+  CHECK(ids.size() == 11);
+  CHECK(scene.run(&Moves::delete_orphaned_metadata, ids) == 1);
+  CHECK(queue.field(keys.keys, "gone").empty());
+  CHECK(queue.field(keys.keys, name_of(At::dead)) == "dead");
+  CHECK(queue.field(keys.keys, name_of(At::cancelled)) == "cancelled");  // its consumer may still settle it
+  CHECK(scene.run(&Moves::delete_orphaned_keys, {"none"}) == 0);
+  for (const std::string& hash : {keys.unique, keys.keys}) {
+    scene.cmd({"DEL", hash});
+    scene.cmd({"SET", hash, "of another program"});
+    CHECK(scene.run(&Moves::delete_orphaned_keys, entries) == 0);
+    scene.run(&Moves::delete_orphaned_metadata, ids);
+    CHECK(scene.cmd({"GET", hash}) == "of another program");
+  }
+}
+
 TEST_CASE("unique: keys and entries of a wrong type fail no redrive") {
   for (const bool unique : {false, true}) {
     KeyedQueue queue;

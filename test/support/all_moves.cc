@@ -371,6 +371,22 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Moves::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
        },
        add_headers},
+      {"delete_orphaned_metadata with keys",
+       [](Scene& s) {
+         s.run(&Moves::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
+       },
+       [](Scene& s) {
+         add_keys(s);
+         s.cmd({"HSET", s.keys().keys, s.id("none"), "key none"});
+       }},
+      {"delete_orphaned_keys",
+       [](Scene& s) {
+         s.run(&Moves::delete_orphaned_keys, {"key later", "key dead", "key garb", "key none", "window"});
+       },
+       [](Scene& s) {
+         add_keys(s);
+         s.cmd({"HSET", s.keys().unique, "window", s.id("garb") + " 1 9000000000000000"});
+       }},
       {"delete_orphaned_metadata",
        [](Scene& s) {
          s.run(&Moves::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
@@ -423,6 +439,21 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Moves::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", large},
                                  {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", large}});
        }},
+      {"restore with keys",
+       [](Scene& s) {
+         s.run(&Moves::restore,
+               {{s.keep("none"), false, 0, 3, 2, 1h, "why", body, "", false, "key none"},
+                {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body, "", false, "key garb"},
+                {s.keep("none2"), false, 0, 3, 2, 1h, "why", body, "", false, "key later"}});
+       },
+       add_keys},
+      {"restore replacing with keys",
+       [](Scene& s) {
+         s.run(&Moves::restore, {{s.keep("later"), false, 0, 3, 2, 1h, "why", body, "", true, "key later"},
+                                 {s.keep("ready"), false, 0, 3, 2, 0ms, "why", body, "", true},
+                                 {s.keep("dead"), false, 0, 3, 2, 0ms, "why", large, "", true, "key dead"}});
+       },
+       add_keys},
       {"restore dead",
        [](Scene& s) {
          s.run(&Moves::restore, {{s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});

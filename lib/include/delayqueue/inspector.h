@@ -110,6 +110,7 @@ struct MessageInfo {
   // retry: since when it waits for another delivery: its lease or backoff ended then. Unset in the other states, and if
   // a Go worker has moved it to retry.
   std::optional<std::chrono::system_clock::time_point> waits_since{};
+  std::string key{};  // the unique key that it was sent with; empty: none
 };
 
 // The options of Inspector::list().

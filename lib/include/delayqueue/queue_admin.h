@@ -94,7 +94,7 @@ enum class Problem {
   expired,            // the payload is missing, as after the end of a TTL: the message cannot be delivered
   garbage,            // a finished message that is not deleted yet
   orphaned_metadata,  // a number of deliveries, or a reason, of a message that does not exist
-  orphaned_headers,   // headers of a message that does not exist, such as one that a Go worker has acknowledged
+  orphaned_headers,   // headers or the unique key of a message that does not exist: a Go worker has acknowledged it
 };
 
 // The name of the problem: "stranded", "orphaned_body" ...

@@ -5,6 +5,6 @@
 local function refused_by_key(id, name)
   local named = parse_entry(redis.pcall('HMGET', unique, name)[1])
   if named and named ~= id then return '?' .. named end  --! check key_of_another_message
-  local has_key = named and redis.pcall('HMGET', keys, id)[1] == name and redis.call('HEXISTS', count, id) == 1
+  local has_key = named and redis.pcall('HMGET', keys, id)[1] == name and redis.call('HGET', count, id)
   return not has_key and 'unknown' or nil
 end

@@ -18,16 +18,14 @@ local function holders_of(names)
   if #ids == 0 then return found end
   local counts = redis.call('HMGET', count, unpack(ids))
   local theirs = redis.call('HMGET', keys, unpack(ids))
-  local in_unack = redis.call('ZMSCORE', unack, unpack(ids))
-  local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
-  local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
   local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
   for k, n in ipairs(places) do
     local one = found[n]
-    local placed = in_unack[k] or in_pending[k] or finished[k] == 0 and not in_dead[k]
+    one.unack = redis.call('ZSCORE', unack, one.id)
+    one.pending = redis.call('ZSCORE', pending, one.id)
+    local placed = one.unack or one.pending or finished[k] == 0 and not redis.call('ZSCORE', dead, one.id)
     one.alive = counts[k] and theirs[k] == names[n] and placed
-    one.in_flight = in_unack[k] and not is_backoff(end_of(in_unack[k]))
-    one.unack, one.pending = in_unack[k], in_pending[k]
+    one.in_flight = one.unack and not is_backoff(end_of(one.unack))
   end
   return found
 end
