@@ -16,7 +16,7 @@ using test::Cells;
 using test::SavedQueue;
 using test::Scene;
 
-Scene::Setup bare() {
+Scene::Setup quiet_setup() {
   Scene::Setup setup = Scene::Setup::without_lists();
   setup.recorded = false;
   return setup;
@@ -37,7 +37,7 @@ struct Became {
 
 class KeyedQueue {
  public:
-  explicit KeyedQueue(const Scene::Setup& setup = bare()) : scene(setup) {}
+  explicit KeyedQueue(const Scene::Setup& setup = quiet_setup()) : scene(setup) {}
 
   // Sends a message with this name and payload, as a client does: again with the body of the message that has the key.
   Became send(const std::string& name, const std::string& key, const std::string& payload, const Wanted& wanted = {}) {
@@ -825,7 +825,7 @@ class RandomKeys {
 
  private:
   static Scene::Setup setup() {
-    Scene::Setup wanted = bare();
+    Scene::Setup wanted = quiet_setup();
     wanted.breakable = true;
     static const PrivateServer server;
     wanted.socket = server.socket();
