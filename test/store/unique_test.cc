@@ -2,6 +2,7 @@
 
 #include "store/script_calls.h"
 #include "support/all_moves.h"
+#include "support/regex.h"
 #include "support/saved_queue.h"
 #include "support/seeds.h"
 
@@ -356,6 +357,13 @@ TEST_CASE("unique R15: postpone moves the due time, with its TTL, at the latest 
   }
 }
 
+TEST_CASE("unique R15: a message whose max_wait is long over does not expire because it becomes due") {
+  KeyedQueue queue;
+  queue.put(At::pending, "a", "k", {10min, "3", "", "", 1h});  // it was first sent years ago
+  CHECK(queue.send("b", "k", "2", postpone_by(20min, 1ms)).outcome == 'R');
+  CHECK(queue.scene.ttl_ms("a") > 45 * 60'000);
+}
+
 TEST_CASE("unique R15: a backoff stays when the time of max_wait is over") {
   KeyedQueue queue;
   queue.put(At::backing_off, "a", "k");
@@ -388,7 +396,10 @@ TEST_CASE("unique R17: a repeated send that stays out leaves nothing of a first 
   for (const Wanted& wanted : {kKeep, kReplace}) {
     KeyedQueue queue;
     Scene& scene = queue.scene;
-    scene.put(At::pending, "b");  // what a call leaves that is refused before the body is stored
+    // What a call leaves that is refused: before it stores the body or, if the id is not new, the count.
+    scene.put(At::pending, "b");
+    scene.put(At::garbage, "c");
+    scene.cmd({"SREM", scene.keys().garbage, scene.id("c")});
     scene.cmd({"DEL", scene.keys().bodies + scene.id("b")});
     scene.cmd({"HSET", scene.keys().keys, scene.id("b"), "k"});
     scene.cmd({"HSET", scene.keys().headers, scene.id("b"), "\1h\1v"});
@@ -398,6 +409,8 @@ TEST_CASE("unique R17: a repeated send that stays out leaves nothing of a first 
       CHECK(scene.cmd({"HEXISTS", hash, scene.id("b")}) == 0);
     }
     CHECK(scene.score_us(scene.keys().pending, "b") == 0);
+    CHECK(queue.send("c", "k", "3", again(wanted)).id == scene.id("a"));
+    CHECK(queue.body("c").empty());
   }
 }
 
@@ -445,6 +458,96 @@ TEST_CASE("unique: keys of 128 bytes of any kind are told apart") {
               .outcome == '1');
     CHECK(queue.send("other", key, "y").outcome == 'U');
   }
+}
+
+// ---- As send ----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("unique: what send_keyed stores is what send stores, besides the key") {
+  for (const bool new_ids : {false, true}) {
+    for (const milliseconds delay : {milliseconds(0), milliseconds(5min)}) {
+      for (const milliseconds ttl : {milliseconds(0), milliseconds(1h)}) {
+        for (const bool staged : {false, true}) {
+          for (const std::string& headers : {std::string(), std::string("packed")}) {
+            CAPTURE(new_ids);
+            CAPTURE(delay.count());
+            CAPTURE(ttl.count());
+            CAPTURE(staged);
+            const std::string payload = staged ? std::string(kStagedBytes, 'x') : "payload";
+            const SendTerms terms{{delay, 0}, 7, ttl, new_ids};
+            std::string changes[2], marker[2];
+            for (const bool keyed : {false, true}) {
+              Scene::Setup setup = Scene::Setup::without_lists();
+              KeyedQueue queue(setup);
+              Scene& scene = queue.scene;
+              if (!new_ids) {  // an earlier message with this id has left things behind
+                scene.put(At::garbage, "a", {0ms, "", "3", "why", 0ms, "old", "old headers"});
+                scene.put(At::retry, "other");
+                scene.cmd({"ZADD", scene.keys().pending, "1", scene.id("a")});
+                scene.cmd({"HSET", scene.keys().stats, "probe", scene.id("a") + " 1"});
+              }
+              if (keyed) {
+                scene.run(&Moves::send_keyed, {{scene.keep("a"), payload, headers}, {scene.keep("b"), payload}}, terms,
+                          KeyTerms{});
+              } else {
+                scene.run(&Moves::send, {{scene.keep("a"), payload, headers}, {scene.keep("b"), payload}}, terms);
+              }
+              changes[keyed] = test::replaced(scene.changes(), "[0-9]{16}", "time");
+              for (const std::string& word : scene.cmd({"ZRANGE", scene.keys().wake, "0", "-1"}).strings()) {
+                marker[keyed] += word + " ";
+              }
+            }
+            CHECK((changes[0] == changes[1]));
+            CHECK(marker[0] == marker[1]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("unique: a message whose staged payload is missing is not stored, and replaces nothing") {
+  for (const bool holds : {false, true}) {
+    KeyedQueue queue;
+    Scene& scene = queue.scene;
+    if (holds) queue.put(At::ready, "holds", "k");
+    const auto before = scene.state();
+    const auto keys = test::key_names(
+        calls::send_keyed::keys(scene.keys()),
+        {scene.keys().bodies + scene.id("a"), scene.keys().staged + "none", scene.keys().bodies + scene.id("holds")});
+    std::vector<std::string> words = {"EVAL", std::string(scripts::send_keyed.body), std::to_string(keys.size())};
+    words.insert(words.end(), keys.begin(), keys.end());
+    for (const char* word : {"0", "0", "", "3", "0", "", "replace", "1", "0", "", "0", "1", "", "k", ""}) {
+      words.emplace_back(word);
+    }
+    const auto reply = scene.cmd(words);
+    CHECK(reply.error());
+    CHECK(reply.text.find("nothing was stored; send again") != std::string::npos);
+    CHECK(scene.state() == before);
+  }
+}
+
+TEST_CASE(
+    "unique: with full memory send_keyed is refused whole, also for ids with counts; a send that is kept out works") {
+  PrivateServer server;
+  Scene::Setup setup = quiet_setup();
+  setup.socket = server.socket();
+  KeyedQueue queue(setup);
+  Scene& scene = queue.scene;
+  queue.put(At::ready, "a", "k");
+  scene.put(At::garbage, "b");
+  scene.cmd({"HSET", scene.keys().count, scene.id("b"), "3"});
+  const auto before = scene.state();
+  scene.cmd({"CONFIG", "SET", "maxmemory", "1"});
+  for (const Wanted& wanted : {kKeep, kReplace, postpone_by(1min)}) {
+    CHECK(test::refusal([&] { queue.send("b", "other", "1", wanted); }).find("OOM") != std::string::npos);
+    const bool replaces = wanted.terms.conflict != Conflict::keep;
+    char outcome = '-';
+    const std::string text = test::refusal([&] { outcome = queue.send("c", "k", "1", wanted).outcome; });
+    CHECK(outcome == (replaces ? '-' : 'U'));
+    CHECK((text.find("OOM") != std::string::npos) == replaces);
+  }
+  scene.cmd({"CONFIG", "SET", "maxmemory", "0"});
+  CHECK(scene.state() == before);
 }
 
 // ---- The ends of a message --------------------------------------------------------------------------------------------
