@@ -23,7 +23,7 @@ TEST_CASE("limit: sets, changes, shows and removes limits, as a table and as JSO
   expect(run({"limit", queue, "--length", "1000"}), 0, {out_has("0 of 50 running; at most 1,000 messages")});
   CHECK(parse_json(run({"stats", queue, "-o", "json"}).out).at("queues").at(0).at("limits").at("length") == 1000);
   expect(run({"limit", queue, "--length", "1"}), 0, {out_has("at most 1 message")});
-  expect(run({"send", queue, "y"}), 1, {err_has("is full")});
+  expect(run({"send", queue, "y"}), 1, {err_has("the limit of its length")});
   CHECK(run({"limit", queue, "--none"}).out == queue + " has no limits\n");
   CHECK(parse_json(run({"limit", queue, "-o", "json"}).out).at("rate").is_null());
 }
