@@ -108,6 +108,8 @@ void consume(Guarded& guarded, const std::string& user) {
   const std::string orphan = store::new_ids(1).front();
   guarded.admin.cmd({"HSET", kBase + ":attempts", orphan, "2 1000"});
   guarded.admin.cmd({"HSET", kBase + ":headers", orphan, "\1k\1v"});
+  guarded.admin.cmd({"HSET", kBase + ":keys", orphan, "key"});
+  guarded.admin.cmd({"HSET", kBase + ":unique", "key", orphan + " 1 0"});
   guarded.admin.cmd({"SADD", kBase + ":garbage", orphan});
   ConsumerOptions options = test::quick(4);
   options.lease = 600ms;
@@ -140,6 +142,7 @@ void consume(Guarded& guarded, const std::string& user) {
     return counts.totals.acked >= 8 && counts.dead == 2 && counts.garbage == 0 && counts.unack == 0 &&
            counts.pending == 0 && stats.delivered >= 10 &&
            guarded.admin.cmd({"HEXISTS", kBase + ":attempts", orphan}) == 0 &&
+           guarded.admin.cmd({"EXISTS", kBase + ":keys", kBase + ":unique"}) == 0 &&
            !test::info("commandstats", "cmdstat_bzpopmin", guarded.admin).empty();
   };
   const auto refused = [&] {
