@@ -65,7 +65,10 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
     while (inspector.counts().ready > 0 || inspector.counts().totals.nacked < 200) std::this_thread::sleep_for(5ms);
     CHECK(consumer.stop());
   }
-  producer.send("ready");
+  delayqueue::SendOptions unique;
+  unique.unique.key = bytes.substr(100, 100);
+  unique.delay = 1h;
+  const std::string keyed = producer.send("ready", unique).id;
   const auto before = all_of(url, queue);
   REQUIRE(before.size() == 301);
   const Ran exported = expect(run({"export", queue}), 0, {err_is("")});
@@ -86,6 +89,7 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
     CHECK(found->payload == message.payload);
     CHECK(found->reason == message.reason);
     CHECK((found->headers == message.headers));
+    CHECK(found->key == (message.id == keyed ? unique.unique.key : ""));
     CHECK(found->retries == message.retries);
     CHECK(found->deliveries == message.deliveries);
     CHECK(found->ttl.has_value() == message.ttl.has_value());
@@ -95,6 +99,13 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
   }
   CHECK(parse_json(run({"import", queue, "-", "-o", "json"}, there).out).at("existed") == 301);
   CHECK(copy.queues() == std::vector<std::string>{queue});
+  // Another message has the key now.
+  delayqueue::Producer other(elsewhere.url(), queue);
+  CHECK(other.cancel(keyed) == State::pending);
+  CHECK(other.send("another", unique).created());
+  const Ran again = run({"import", queue, "-"}, there);
+  CHECK(again.code == 4);
+  CHECK(has(again.err, keyed + " was not imported: another message has its unique key"));
 }
 
 TEST_CASE("export: it filters one state, warns of held messages, and skips messages without a body with exit code 4") {

@@ -175,6 +175,7 @@ Object message_object(const MessageInfo& message, const char* payload_name) {
   Object object = message_fields(message);
   if (!message.headers.empty()) object.add_json("headers", headers_json(message.headers));
   if (message.headers_damaged) object.add("headers_damaged", true);
+  if (!message.key.empty()) object.add("key", message.key);
   if (!message.size) return object;
   const bool is_whole = message.payload.size() >= *message.size;
   object.add(payload_name, is_whole ? message.payload : whole_characters(message.payload));

@@ -227,6 +227,7 @@ MessageInfo message_in(const std::string& line) {
   }
   message.partition = static_cast<unsigned>(number(object, "partition", kMostPartition).value_or(0));
   message.headers = headers_in(object).value_or(delayqueue::Headers());
+  message.key = bytes(object, "key").value_or("");
   const JsonValue* const null = object.find("payload");
   const bool is_null = null != nullptr && null->is(Kind::null) && field(object, "payload_base64") == nullptr;
   if (is_null) wrong("payload", *null, "a text, or payload_base64");

@@ -197,6 +197,10 @@ class Import {
     for (std::size_t i = 0; i < sent.size(); ++i) {
       const MessageInfo& message = messages[first + i];
       const SendResult result = sent[i].result;
+      if (result == SendResult::kept) {
+        fail(numbers_[first + i], messages[first + i].id + " was not imported: another message has its unique key");
+        continue;
+      }
       if (result == SendResult::cancelled || result == SendResult::held) {
         ++(result == SendResult::held ? held_ : cancelled_);
         fail(numbers_[first + i],
