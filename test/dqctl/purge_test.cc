@@ -244,9 +244,10 @@ TEST_CASE_FIXTURE(DeadFixture, "redrive: it moves by ids, by reason or all, with
   test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + inspector.list(State::dead).messages[0].id});
   const Ran all = run({"redrive", queue, "--all", "--yes", "-o", "json"});
   CHECK(parse_json(all.out) ==
-        parse_json(R"({"queue":")" + queue +
-                   R"(","to":null,"redriven":6,"no_body":1,"key_taken":0,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
-                   R"("unconfirmed":0,"interrupted":false,"error":null})"));
+        parse_json(
+            R"({"queue":")" + queue +
+            R"(","to":null,"redriven":6,"no_body":1,"key_taken":0,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
+            R"("unconfirmed":0,"interrupted":false,"error":null})"));
   CHECK(inspector.counts().dead == 0);
 }
 
@@ -446,6 +447,26 @@ TEST_CASE("purge: removing all messages of a state needs --all") {
   CHECK(counts(queue).dead == 3);
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--yes"}).code == 0);
   CHECK(counts(queue).dead == 0);
+}
+
+TEST_CASE("redrive: a dead letter whose unique key another message has stays, here and with --to") {
+  const std::string queue = fresh_queue();
+  const std::string other = fresh_queue();
+  const std::string url = test::server().url();
+  delayqueue::SendOptions keyed;
+  keyed.unique.key = "customer 7";
+  keyed.delay = std::chrono::hours(1);
+  const std::string id = delayqueue::Producer(url, queue).send("x", keyed).id;
+  CHECK(delayqueue::QueueAdmin(url, queue).bury({id}).front() == delayqueue::Outcome::done);
+  for (const std::string& taken : {queue, other}) CHECK(delayqueue::Producer(url, taken).send("y", keyed).created());
+  const std::string text = "another message has its unique key: left alone";
+  CHECK(has(run({"redrive", queue, id}).out, text));
+  CHECK(has(run({"redrive", queue, id, "--to", other}).out, text));
+  expect(run({"redrive", queue, "--all", "--yes"}), 4,
+         {err_has("left alone: 1 message whose unique key another message has")});
+  CHECK(parse_json(run({"redrive", queue, "--all", "--yes", "--to", other, "-o", "json"}).out).at("key_taken") == 1);
+  CHECK(counts(queue).dead == 1);
+  CHECK(counts(other).pending == 1);
 }
 
 TEST_CASE("redrive --to: a queue that does not exist is made only with --create") {

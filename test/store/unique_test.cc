@@ -474,7 +474,7 @@ TEST_CASE("unique: what send_keyed stores is what send stores, besides the key")
             CAPTURE(staged);
             const std::string payload = staged ? std::string(kStagedBytes, 'x') : "payload";
             const SendTerms terms{{delay, 0}, 7, ttl, new_ids};
-            std::string changes[2], marker[2];
+            std::string changes[2], marker[2], probe[2];
             for (const bool keyed : {false, true}) {
               Scene::Setup setup = Scene::Setup::without_lists();
               KeyedQueue queue(setup);
@@ -492,12 +492,14 @@ TEST_CASE("unique: what send_keyed stores is what send stores, besides the key")
                 scene.run(&Moves::send, {{scene.keep("a"), payload, headers}, {scene.keep("b"), payload}}, terms);
               }
               changes[keyed] = test::replaced(scene.changes(), "[0-9]{16}", "time");
+              probe[keyed] = scene.cmd({"HGET", scene.keys().stats, "probe"}).text.substr(0, 36);
               for (const std::string& word : scene.cmd({"ZRANGE", scene.keys().wake, "0", "-1"}).strings()) {
                 marker[keyed] += word + " ";
               }
             }
             CHECK((changes[0] == changes[1]));
             CHECK(marker[0] == marker[1]);
+            CHECK(probe[0] == probe[1]);
           }
         }
       }

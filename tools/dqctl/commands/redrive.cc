@@ -87,8 +87,9 @@ class Redrive {
 
  private:
   struct Copy {
-    bool there = false;    // in the target queue, copied by this run or by one that was interrupted
-    bool created = false;  // copied by this run
+    bool there = false;      // in the target queue, copied by this run or by one that was interrupted
+    bool created = false;    // copied by this run
+    bool key_taken = false;  // not copied: another message there has its unique key
   };
 
   std::vector<RedriveOutcome> redrive(const std::vector<std::string>& ids) {
@@ -135,8 +136,8 @@ class Redrive {
       const bool requested = next < gone.size() && gone[next] == ids[i];
       const bool done = requested && purged.purged[next];
       if (requested) ++next;
-      outcomes.push_back(!is_dead(i)              ? RedriveOutcome::unknown
-                         : !requested             ? RedriveOutcome::exists
+      outcomes.push_back(!is_dead(i)  ? RedriveOutcome::unknown
+                         : !requested ? (copies[ids[i]].key_taken ? RedriveOutcome::key_taken : RedriveOutcome::exists)
                          : done && found[i]->size ? RedriveOutcome::redriven
                          : done                   ? RedriveOutcome::no_body
                          : copies[ids[i]].created ? RedriveOutcome::copied
@@ -154,13 +155,14 @@ class Redrive {
     for (std::size_t i = 0; i < sent.size(); ++i) {
       delayqueue::Sent one = sent[i];
       std::optional<MessageInfo> there;
-      for (int tries = 0; tries < 3 && !one.created() && !there; ++tries) {
+      for (int tries = 0; tries < 3 && !one.created() && one.result != delayqueue::SendResult::kept && !there;
+           ++tries) {
         there = to_->find(one.id);
         if (!there) one = to_admin_->restore({batch[i]}).front();
       }
       const bool ours = there && there->state != State::dead && one.result != delayqueue::SendResult::cancelled &&
                         there->payload == batch[i].payload && there->headers == batch[i].headers;
-      copies[one.id] = {one.created() || ours, one.created()};
+      copies[one.id] = {one.created() || ours, one.created(), one.result == delayqueue::SendResult::kept};
     }
   }
 
