@@ -52,6 +52,27 @@ const Message* Ledger::by_id(const std::string& id) const {
   return found == by_id_.end() ? nullptr : &messages_[found->second];
 }
 
+std::vector<const Message*> Ledger::with_key(const std::string& key) const {
+  std::vector<const Message*> found;
+  const auto of_key = by_key_.find(key);
+  if (of_key == by_key_.end()) return found;
+  for (const std::size_t index : of_key->second) {
+    if (messages_[index].made() != nullptr) found.push_back(&messages_[index]);
+  }
+  return found;
+}
+
+std::size_t Ledger::with_keys() const {
+  std::size_t all = 0;
+  for (const auto& [key, indexes] : by_key_) all += with_key(key).size();
+  return all;
+}
+
+std::size_t Ledger::kept() const {
+  return static_cast<std::size_t>(
+      std::count_if(messages_.begin(), messages_.end(), [](const Message& one) { return one.kept.has_value(); }));
+}
+
 bool Ledger::in_window(const Message& message, Us from, Us to) const {
   return std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
     const bool concerned = window.partitions.empty() || window.partitions.count(message.partition()) > 0;
@@ -97,7 +118,19 @@ void Ledger::read_producer(const Line& line, bool old) {
   const std::string& word = line.word(0);
   if (starts(word, "cancel_")) return read_call(&Message::cancels, "cancel_", line, 2);
   if (starts(word, "reschedule_")) return read_call(&Message::reschedules, "reschedule_", line, 3);
+  if (word == "keyed") {
+    message(line.word(1)).key = line.word(2);
+    by_key_[line.word(2)].push_back(by_token_.at(line.word(1)));
+    return;
+  }
   const bool begins = word == "sending" || word == "again";
+  if (word == "kept") {
+    Message& one = message(line.word(1));
+    one.sends.back().latest = line.at_us;
+    one.sends.back().answer = word;
+    one.kept = Kept{one.sends.back().begin, line.at_us, line.word(2)};
+    return;
+  }
   if (!begins && word != "sent" && word != "doubt" && word != "refused") return;
   Message& one = message(line.word(1));
   if (word == "sending") {

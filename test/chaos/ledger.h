@@ -39,8 +39,17 @@ struct Acked {
   std::string by{};
 };
 
+// A send that stored nothing, because another message has its key.
+struct Kept {
+  Us begin = 0;
+  Us latest = 0;
+  std::string by{};  // the id of that message
+};
+
 struct Message {
   std::string token{};
+  std::string key{};           // unique; empty: none
+  std::optional<Kept> kept{};  // the last send
   std::string id{};
   std::string other_id{};  // a second one, which it must not have
   Kind kind = Kind::ok;
@@ -83,6 +92,10 @@ class Ledger {
 
   const std::vector<Setting>& settings() const { return settings_; }  // in their order
 
+  std::vector<const Message*> with_key(const std::string& key) const;  // that were created
+  std::size_t with_keys() const;                                       // the same, of all keys
+  std::size_t kept() const;
+
   bool mixed() const { return mixed_; }  // whether there were workers in Go
 
   // Whether Redis may lose, by its own rules, a change of this message that it acknowledged between `from` and `to`.
@@ -108,6 +121,7 @@ class Ledger {
   std::vector<Message> messages_;
   std::unordered_map<std::string, std::size_t> by_token_;
   std::unordered_map<std::string, std::size_t> by_id_;
+  std::map<std::string, std::vector<std::size_t>> by_key_;
   std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> open_;  // deliveries of the current file
   std::vector<Us> begins_;
   std::vector<Back> backs_;

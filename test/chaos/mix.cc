@@ -104,6 +104,7 @@ Order draw(Random& random, std::int64_t now_ms, std::int64_t lease_ms, bool cras
   order.absolute = one_in(random, 10);
   if (one_in(random, 20)) order.ttl_ms = 3'600'000;
   order.own_id = !one_in(random, 3);
+  if (one_in(random, 5)) order.key = std::to_string(between(random, 1, 30));
   if (one_in(random, 15)) order.cancel_after_ms = between(random, 0, 5000);
   if (one_in(random, 15)) {
     order.reschedule_after_ms = between(random, 0, 4000);

@@ -49,6 +49,7 @@ struct Order {
   int retries = 0;
   std::int64_t ttl_ms = 0;  // 0: none
   bool own_id = true;       // the id is the token
+  std::string key{};        // unique; empty: none
   std::optional<std::int64_t> cancel_after_ms{};
   std::optional<std::int64_t> reschedule_after_ms{};
   std::int64_t reschedule_by_ms = 0;

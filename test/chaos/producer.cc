@@ -32,6 +32,7 @@ class Sender {
         crashes_(arguments.number("crashes") == 1),
         partitions_(arguments.number("partitions") == 1),
         headers_(arguments.number("headers") == 1),
+        keys_(arguments.number("keys") == 1),
         pause_us_(1e6 / static_cast<double>(arguments.number("rate"))),
         producer_(client_of(arguments), arguments.text("queue"), options_of(arguments, journal)),
         other_(client_of(arguments), arguments.text("queue"), options_of(arguments, journal)) {}
@@ -73,6 +74,8 @@ class Sender {
     if (order.ttl_ms > 0) options.ttl = milliseconds(order.ttl_ms);
     if (order.own_id) options.id = order.task.token;
     options.headers = headers_of(order.task.token, headers_);
+    options.unique.key = order.key;
+    if (!order.key.empty()) journal_.line_at(now, "keyed " + order.task.token + ' ' + order.key);
     journal_.line_at(now, "sending " + order.task.token + ' ' + std::to_string(due) + ' ' +
                               std::to_string(order.retries) + ' ' + to_string(order.task.kind));
     return options;
@@ -82,6 +85,7 @@ class Sender {
   // partitions changes meanwhile.
   Order draw_order() {
     Order order = draw(random_, now_us() / 1000, lease_ms_, crashes_);
+    if (!keys_) order.key.clear();
     if (!partitions_) return order;
     order.own_id = one_in(random_, 2);
     if (one_in(random_, 8)) order.delay_ms = between(random_, 5'000, 12'000);
@@ -149,12 +153,17 @@ class Sender {
   }
 
   void log_sent(const Order& order, const delayqueue::Sent& sent) {
+    if (sent.result == delayqueue::SendResult::kept) {
+      journal_.line("kept " + order.task.token + ' ' + sent.id);
+      return;
+    }
     journal_.line("sent " + order.task.token + ' ' + sent.id + (sent.created() ? " 1" : " 0"));
   }
 
   // With partitions, some sends with own ids are repeated.
   void note_sent(const Order& order, const delayqueue::SendOptions& options, const delayqueue::Sent& sent) {
     const std::string& id = sent.id;
+    if (sent.result == delayqueue::SendResult::kept) return;
     if (order.cancel_after_ms) later(*order.cancel_after_ms, [this, id] { cancel(id); });
     if (order.reschedule_after_ms) {
       later(*order.reschedule_after_ms, [this, id, by_ms = order.reschedule_by_ms] { reschedule(id, by_ms); });
@@ -229,6 +238,7 @@ class Sender {
   const bool crashes_;
   const bool partitions_;  // of the queue: it gets several
   const bool headers_;     // some messages have some
+  const bool keys_;        // the same
   const double pause_us_;
   delayqueue::Producer producer_;
   delayqueue::Producer other_;  // connects with its first call

@@ -119,9 +119,10 @@ Remains read_remains(World& world, const std::string& queue, bool headers) {
   std::size_t bodies = 0;
   for (const std::string& key : keys_of(world)) {
     const std::string name = name_of(world, key);
-    if (name == "dead" || name == "stats" || name == "wake" || name == "consumers") continue;
-    if (has_partitions && (name == "settings" || name == "wakes")) continue;
-    if (name == "attempts" || name == "reason" || name == "headers") {
+    if (name == "dead" || name == "stats" || name == "wake" || name == "consumers" || name == "limits") continue;
+    if (name == "settings") continue;  // with limits, and the layout
+    if (has_partitions && name == "wakes") continue;
+    if (name == "attempts" || name == "reason" || name == "headers" || name == "keys") {
       check_metadata(world, key, remains);
     } else if (name.rfind("msg:", 0) == 0 && remains.dead.count(name.substr(4)) != 0) {
       ++bodies;

@@ -30,6 +30,8 @@ class Judge {
     check_contents();
     check_partition();
     if (rolled_back_) return;
+    check_kept();
+    check_alone();
     check_deliveries();
     check_after_ack();
     check_receipts();
@@ -39,7 +41,7 @@ class Judge {
   }
 
  private:
-  void breach(const char* rule) {
+  void breach(const std::string& rule) {
     std::vector<std::string> words{message_.token};
     if (!message_.id.empty() && message_.id != message_.token) words.push_back(message_.id);
     verdicts_.breaches.push_back({rule, message_.id + ' ' + to_string(message_.kind), std::move(words)});
@@ -62,7 +64,7 @@ class Judge {
 
   void count() {
     Counts& counts = verdicts_.counts;
-    ++(message_.made() != nullptr ? counts.sent : counts.in_doubt);
+    if (!message_.kept) ++(message_.made() != nullptr ? counts.sent : counts.in_doubt);
     counts.delivered += message_.deliveries.size();
     if (!message_.acked.empty()) ++counts.acked;
     if (dead_) ++counts.dead;
@@ -251,6 +253,41 @@ class Judge {
         if (call.answer != "unknown" || call.begin < first || may_be_finished(call.latest)) continue;
         return breach("not found by its id");
       }
+    }
+  }
+
+  // The message whose key kept this one out was there: not settled before the call began.
+  void check_kept() {
+    if (!message_.kept || ledger_.mixed()) return;
+    const Kept& kept = *message_.kept;
+    const Message* const by = ledger_.by_id(kept.by);
+    if (by == nullptr) return breach("kept out by a message that was never sent");
+    if (by->key != message_.key) return breach("kept out by a message with another key");
+    if (ledger_.in_window(*by, 0, kept.latest)) return;  // its end may have been forgotten
+    const Us last = by->last_send();                     // a send in doubt may have created it again
+    const bool acked = std::any_of(by->acked.begin(), by->acked.end(),
+                                   [&](const Acked& one) { return one.at < kept.begin && last < one.at; });
+    const bool cancelled = std::any_of(by->cancels.begin(), by->cancels.end(), [&](const Call& call) {
+      const bool answered = !call.answer.empty() && call.answer != "refused" && call.answer != "unknown";
+      return answered && call.latest < kept.begin && last < call.begin;
+    });
+    if (acked || cancelled) breach("swallowed: kept out by a message that had ended");
+  }
+
+  // Whether another message with the key was there, from before until after the call that created this one.
+  void check_alone() {
+    const Call* const made = message_.made();
+    const bool is_plain = made != nullptr && message_.sends.size() == 1 && made->created;
+    if (message_.key.empty() || !is_plain || ledger_.mixed()) return;
+    for (const Message* const other : ledger_.with_key(message_.key)) {
+      if (other == &message_ || !ends_acked(other->kind) || !other->cancels.empty()) continue;
+      if (other->sends.size() != 1 || !other->sends.front().created) continue;
+      if (other->sends.front().latest >= made->begin) continue;
+      if (ledger_.in_window(*other, 0, made->latest)) continue;
+      const bool may_be_acked =
+          std::any_of(other->deliveries.begin(), other->deliveries.end(),
+                      [&](const Delivery& one) { return one.verdict == "ack" && one.verdict_at <= made->latest; });
+      if (!may_be_acked) return breach("two with one key: " + other->id);
     }
   }
 

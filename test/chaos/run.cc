@@ -5,6 +5,7 @@
 
 #include "chaos/crew.h"
 #include "chaos/fsck.h"
+#include "chaos/in_flight.h"
 #include "chaos/links.h"
 #include "chaos/remains.h"
 #include "chaos/report.h"
@@ -22,6 +23,7 @@ constexpr auto kQuiet = 180s;  // for the delivery of all remaining messages, al
 constexpr auto kOutage = 60s;  // longer than any fault keeps the number of partitions from being set
 constexpr int kWorkers = 4;
 constexpr int kProducers = 3;
+constexpr std::uint64_t kMostInFlight = 24;  // fewer than all workers could have
 
 std::string new_folder() {
   std::string path = (std::filesystem::temp_directory_path() / "delayqueue-chaos-XXXXXX").string();
@@ -60,6 +62,7 @@ std::vector<Member> members(const World& world, const Links* links, const RunOpt
                     std::string("mixed=") + (no_go(world, options).empty() ? "1" : "0"),
                     std::string("old=") + (old && options.old.empty() ? "1" : "0"),
                     std::string("headers=") + (options.old.empty() ? "1" : "0")};
+    if (!works) member.words.emplace_back(old || !options.old.empty() ? "keys=0" : "keys=1");
     if (old) member.program = options.old;
     if (works) member.words.emplace_back("concurrency=8");
     if (!works) {
@@ -113,11 +116,17 @@ class Conductor {
     draw_lanes();
     std::vector<std::string> problems;
     {
+      const bool looks = world_->numbers().empty() && !no_go(*world_, options_).empty();
+      const std::uint64_t most = world_->numbers().empty() ? kMostInFlight : 16 * kMostInFlight;
+      InFlight in_flight(world_->url(), kQueue, most, looks, journal_);
       Crew crew(folder_, members(*world_, links_.get(), options_), std::move(processes_), options_.seed, journal_);
       Fsck fsck(world_->url(), kQueue, journal_);
       disturb(crew);
       problems = finish(crew);
       found_ = fsck.end();
+      for (auto& found : in_flight.end()) found_.push_back(std::move(found));
+      looks_ = in_flight.looks();
+      most_in_flight_ = in_flight.most();
       checks_ = fsck.checks();
       for (auto& found : Fsck::last_check(world_->url(), kQueue)) found_.push_back(std::move(found));
     }
@@ -242,6 +251,8 @@ class Conductor {
     const std::string usage = judge_partitions(ledger, all);
     print_counts(options_, ledger, verdicts, verdicts.breaches.size() + all.size());
     std::printf("  QueueAdmin::check: %d times\n", checks_);
+    if (looks_ > 0) std::printf("  in flight: at most %zu in %zu looks\n", most_in_flight_, looks_);
+    std::printf("  unique keys: %zu messages, %zu sends kept\n", ledger.with_keys(), ledger.kept());
     const std::string no = no_go(*world_, options_);
     std::printf("  go workers: %s\n%s", no.empty() ? "1" : no.c_str(), usage.c_str());
     print_recoveries(ledger);
@@ -270,6 +281,7 @@ class Conductor {
   Remains remains_;
   std::vector<std::string> unset_;  // problems with the numbers of partitions
   int checks_ = 0;
+  std::size_t looks_ = 0, most_in_flight_ = 0;
   std::vector<Breach> found_;  // findings of the checks
 };
 
