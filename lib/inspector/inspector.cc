@@ -406,7 +406,15 @@ MessagePage Inspector::list(State state, const ListOptions& options) {
 }
 
 std::optional<MessageInfo> Inspector::find(const MessageRef& message) {
-  return std::move(find_all(message, kLongestPayload).front());
+  if (!message.key()) return std::move(find_all(message, kLongestPayload).front());
+  const std::string& key = message.key()->str();
+  check_key("key", key);
+  SharedConnection& home = impl_->home();
+  const std::string id = home.ask([&](redis::Pipeline& pipeline) { return home.moves().last_with_key(pipeline, key); });
+  if (id.empty()) return std::nullopt;
+  std::optional<MessageInfo> found = find(id);
+  const bool has_key = found && found->key == key && found->state != State::dead;
+  return has_key ? std::move(found) : std::nullopt;
 }
 
 std::vector<std::optional<MessageInfo>> Inspector::find_all(const MessageRefs& wanted, std::size_t payload) {
@@ -434,7 +442,7 @@ std::vector<std::optional<MessageInfo>> Inspector::find_all(const MessageRefs& w
 }
 
 std::vector<MessageInfo> Inspector::find_everywhere(const MessageRef& message) {
-  const std::string stored = id_of("id", message.id());
+  const std::string stored = id_of(message);
   const auto answers = impl_->partitions().ask_all([&](redis::Pipeline& pipeline, const store::Moves& moves) {
     return store::find(pipeline, moves.keys(), stored);
   });

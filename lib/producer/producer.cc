@@ -44,8 +44,8 @@ class Producer::Impl {
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
   ProducerMetrics metrics() { return reporter_.metrics(router_); }
 
-  State cancel(const std::string& id);
-  Outcome reschedule(const std::string& id, const store::Due& due);
+  State cancel(const MessageRef& message);
+  Outcome reschedule(const MessageRef& message, const store::Due& due);
 
  private:
   std::vector<SendRequest> send(std::vector<PendingMessage> messages);
@@ -150,13 +150,23 @@ std::vector<SendRequest> Producer::Impl::send(std::vector<PendingMessage> messag
   return requests;
 }
 
-State Producer::Impl::cancel(const std::string& id) {
+State Producer::Impl::cancel(const MessageRef& message) {
+  if (message.key()) {
+    check_key("key", message.key()->str());
+    return state_of(router_.cancel_by_key(message.key()->str()));
+  }
+  const std::string id = id_of(message);
   const State state = state_of(router_.cancel(id));
   reporter_.log_risks(router_, id);
   return state;
 }
 
-Outcome Producer::Impl::reschedule(const std::string& id, const store::Due& due) {
+Outcome Producer::Impl::reschedule(const MessageRef& message, const store::Due& due) {
+  if (message.key()) {
+    check_key("key", message.key()->str());
+    return rescheduled_of(router_.reschedule_by_key(message.key()->str(), due));
+  }
+  const std::string id = id_of(message);
   const Outcome outcome = rescheduled_of(router_.reschedule(id, due));
   reporter_.log_risks(router_, id);
   return outcome;
@@ -209,11 +219,10 @@ std::vector<Sent> Producer::do_send_batch(const std::vector<OutgoingMessage>& me
   return impl_->send_batch(changed);
 }
 
-State Producer::do_cancel(const MessageRef& message) { return impl_->cancel(id_of("id", message.id())); }
+State Producer::do_cancel(const MessageRef& message) { return impl_->cancel(message); }
 
 Outcome Producer::do_reschedule(const MessageRef& message, const RescheduleOptions& when) {
-  const std::string id = id_of("id", message.id());
-  return impl_->reschedule(id, due_of(when.delay, when.at));
+  return impl_->reschedule(message, due_of(when.delay, when.at));
 }
 
 ProducerMetrics Producer::metrics() const { return impl_->metrics(); }

@@ -66,6 +66,15 @@ bool is_in_script(const Failure& denied) {
   return has("executing the script can't") || has("ACL failure in script");  // Redis 6.2 and 7.0; 7.2 and later
 }
 
+bool has_cancelled(const std::string& state) { return state != "unknown" && state != "unack"; }
+bool has_rescheduled(const std::string& outcome) { return outcome == "moved"; }
+
+// A delay counts from the first attempt.
+store::Due left_of(store::Due due, redis::Clock::duration passed) {
+  if (due.delay) due.delay = std::max(*due.delay - std::chrono::floor<milliseconds>(passed), milliseconds(0));
+  return due;
+}
+
 // The outcome of a reschedule, and the marker that it may have left in its partition.
 struct Rescheduled {
   std::string outcome;
@@ -224,35 +233,68 @@ SharedConnection& Router::connection_of(const std::string& id) { return partitio
 // ---- Calls by id ----------------------------------------------------------------------------------------------------
 
 std::string Router::cancel(const std::string& id) {
-  return repeat_by_id(id, false, [&](bool& in_doubt, Clock::duration /*passed*/) {
+  return repeat_in(named_by(id), false, [&](bool& in_doubt, Clock::duration /*passed*/) {
     SharedConnection& connection = partition(partition_of(id)).connection;
     return connection.ask([&](redis::Pipeline& pipeline) { return connection.moves().cancel(pipeline, id); },
-                          [](const std::string& state) { return state != "unknown" && state != "unack"; }, in_doubt);
+                          has_cancelled, in_doubt);
   });
 }
 
-// The delay counts from the first attempt.
+std::string Router::cancel_by_key(const std::string& key) {
+  return repeat_in(0, false, [&](bool& in_doubt, Clock::duration /*passed*/) {
+    const auto change = [&](redis::Pipeline& pipeline, const std::string& id) {
+      return home().moves().cancel_by_key(pipeline, id, key);
+    };
+    return change_by_key(key, change, has_cancelled, in_doubt);
+  });
+}
+
+std::string Router::reschedule_by_key(const std::string& key, const store::Due& due) {
+  return repeat_in(0, true, [&](bool& in_doubt, Clock::duration passed) {
+    const auto change = [&](redis::Pipeline& pipeline, const std::string& id) {
+      return home().moves().reschedule_by_key(pipeline, id, key, left_of(due, passed));
+    };
+    return change_by_key(key, change, has_rescheduled, in_doubt);
+  });
+}
+
+// Changes the message that has the key: the script must be given its body, so again if it is another one meanwhile.
+template <class Change, class HasWritten>
+std::string Router::change_by_key(const std::string& key, Change change, HasWritten has_written, bool& in_doubt) {
+  std::string id = home().ask([&](redis::Pipeline& pipeline) { return home().moves().last_with_key(pipeline, key); });
+  for (int calls = 0; calls < kMostAgain; ++calls) {
+    if (id.empty()) return "unknown";
+    in_doubt = false;
+    const store::ByKey done = home().ask(
+        [&](redis::Pipeline& pipeline) { return change(pipeline, id); },
+        [&](const store::ByKey& answer) { return answer.call_id.empty() && has_written(answer.answer); }, in_doubt);
+    if (done.call_id.empty()) return done.answer;
+    id = done.call_id;
+  }
+  throw ReplyError("the message with the unique key \"" + redis::escaped(key) + "\" was another one in each of " +
+                   std::to_string(kMostAgain) + " attempts; nothing was changed; call again");
+}
+
 std::string Router::reschedule(const std::string& id, const store::Due& due) {
-  return repeat_by_id(id, true, [&](bool& in_doubt, Clock::duration passed) {
+  return repeat_in(named_by(id), true, [&](bool& in_doubt, Clock::duration passed) {
     const unsigned number = partition_of(id);
     SharedConnection& connection = partition(number).connection;
-    store::Due left = due;
-    if (due.delay) left.delay = std::max(*due.delay - std::chrono::floor<milliseconds>(passed), milliseconds(0));
+    const store::Due left = left_of(due, passed);
     const auto add = [&](redis::Pipeline& pipeline) {
       RescheduleAnswer answers{connection.moves().reschedule(pipeline, id, left), std::nullopt};
       if (number > 0) answers.marker = connection.moves().take_marker(pipeline);
       return answers;
     };
-    const auto has_written = [](const Rescheduled& done) { return done.outcome == "moved"; };
+    const auto has_written = [](const Rescheduled& done) { return has_rescheduled(done.outcome); };
     Rescheduled answer = connection.ask(add, has_written, in_doubt);
     if (answer.marker) forward(number, {std::move(*answer.marker)});
     return answer.outcome;
   });
 }
 
-// Calls the function until it succeeds, or a repeat makes no sense, or there is no time for it.
+// For a call that changes a message of this partition. Calls the function until it succeeds, or a repeat makes no sense, or there is no time for it.
 template <class Call>
-std::string Router::repeat_by_id(const std::string& id, bool repeats_in_doubt, Call call) {
+std::string Router::repeat_in(unsigned named, bool repeats_in_doubt, Call call) {
   const auto began = Clock::now();
   const bool repeats = send_timeout_.count() > 0;
   const auto end = repeats ? began + send_timeout_ : Clock::time_point::max();
@@ -268,8 +310,8 @@ std::string Router::repeat_by_id(const std::string& id, bool repeats_in_doubt, C
     const bool may_repeat = next_step(outcome, *failure, false) == NextStep::repeat && (repeats_in_doubt || !in_doubt);
     if (!repeats || !may_repeat) redis::raise(was_in_doubt ? redis::in_doubt(*failure) : *failure);
     was_in_doubt = was_in_doubt || in_doubt;
-    if (!pause.sleep(end) || !wait(named_by(id), end)) {
-      explain(*failure, named_by(id), attempts, began);
+    if (!pause.sleep(end) || !wait(named, end)) {
+      explain(*failure, named, attempts, began);
       redis::raise(*failure);
     }
   }

@@ -115,6 +115,9 @@ class Router {
   // was written: after a lost answer the repeat would find no message. Throw what LayoutKeeper::partitions_of() throws.
   std::string cancel(const std::string& id);
   std::string reschedule(const std::string& id, const store::Due& due);
+  // The same for the message that has this unique key.
+  std::string cancel_by_key(const std::string& key);
+  std::string reschedule_by_key(const std::string& key, const store::Due& due);
 
   // The connection to partition 0, and to that of an id which was sent, cancelled or rescheduled just now: reads
   // nothing.
@@ -149,7 +152,9 @@ class Router {
   bool wait(std::vector<Repeat>& repeats, Clock::time_point until);
   void explain(redis::Failure& failure, unsigned named, int attempts, Clock::time_point began);
   template <class Call>
-  std::string repeat_by_id(const std::string& id, bool repeats_in_doubt, Call call);
+  std::string repeat_in(unsigned named, bool repeats_in_doubt, Call call);
+  template <class Change, class HasWritten>
+  std::string change_by_key(const std::string& key, Change change, HasWritten has_written, bool& in_doubt);
 
   std::optional<redis::Failure> give_ids(const std::vector<PendingMessage*>& messages, unsigned number,
                                          bool replaces) const;

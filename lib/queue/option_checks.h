@@ -50,8 +50,9 @@ std::string packed_headers(const Headers& headers);
 void check_key(const char* field, std::string_view key);
 std::optional<store::KeyTerms> key_terms_of(const UniqueOptions& unique);
 
-// Validates ids and returns them in canonical form.
+// Validates ids and returns them in canonical form. Refuses keys.
 std::string id_of(const char* field, std::string_view id);
+std::string id_of(const MessageRef& message);
 std::vector<std::string> ids_of(const MessageRefs& messages);
 
 }  // namespace delayqueue

@@ -203,10 +203,15 @@ std::string id_of(const char* field, std::string_view id) {
   return *canonical;
 }
 
+std::string id_of(const MessageRef& message) {
+  if (message.key()) wrong("id", "the key \"" + message.key()->str().substr(0, 64) + '"', "a UUID");
+  return id_of("id", message.id());
+}
+
 std::vector<std::string> ids_of(const MessageRefs& messages) {
   std::vector<std::string> canonical;
   canonical.reserve(messages.size());
-  for (const MessageRef& message : messages) canonical.push_back(id_of("id", message.id()));
+  for (const MessageRef& message : messages) canonical.push_back(id_of(message));
   return canonical;
 }
 

@@ -457,6 +457,39 @@ TEST_CASE("unique: a conflict needs no second call if the Producer knows the mes
   CHECK(scripts() <= before + 102);
 }
 
+TEST_CASE("unique: cancel, reschedule and find by key concern the message that has it") {
+  Queue queue;
+  const Key key("k");
+  CHECK(queue.producer.cancel(key) == State::unknown);
+  CHECK(queue.producer.reschedule(key, {}) == Outcome::unknown);
+  CHECK_FALSE(queue.inspector.find(key));
+  const std::string id = queue.producer.send("1", keyed("k")).id;
+  REQUIRE(queue.inspector.find(key));
+  CHECK(queue.inspector.find(key)->id == id);
+  CHECK(queue.inspector.find(key)->payload == "1");
+  CHECK(queue.producer.reschedule(key, {1h, {}}) == Outcome::done);
+  CHECK(queue.state(id) == State::pending);
+  CHECK(queue.producer.cancel(key) == State::pending);
+  CHECK(queue.state(id) == State::unknown);
+  CHECK_FALSE(queue.inspector.find(key));
+  const std::string dead = queue.producer.send("2", keyed("k")).id;
+  CHECK(queue.admin.bury(dead).front() == Outcome::done);
+  CHECK_FALSE(queue.inspector.find(key));  // a dead letter has no key
+  CHECK(queue.producer.cancel(key) == State::unknown);
+  const std::string held = queue.producer.send("3", keyed("k", OnConflict::replace)).id;
+  Holder holder(queue);
+  holder.wait_for(1);
+  CHECK(queue.producer.reschedule(key, {1h, {}}) == Outcome::held);
+  const std::string second = queue.producer.send("4", keyed_later("k", OnConflict::replace, 1h)).id;
+  CHECK(queue.producer.cancel(key) == State::pending);  // not the one that a consumer holds
+  CHECK(queue.state(second) == State::unknown);
+  CHECK(queue.state(held) == State::unack);
+  holder.let_go();
+  CHECK(thrown([&] { static_cast<void>(queue.producer.cancel(Key(""))); }) ==
+        "invalid_argument: key: empty; expected 1 to 128 bytes");
+  CHECK(has(thrown([&] { static_cast<void>(queue.admin.cancel(key)); }), "id: the key \"k\"; expected a UUID"));
+}
+
 TEST_CASE("unique: what is sent behind a repeated key takes effect behind it") {
   Queue queue;
   std::vector<OutgoingMessage> batch{{"1", keyed("k")}, {"2", {}}, {"3", keyed("k")}, {"4", {}}, {"5", keyed("l")}};

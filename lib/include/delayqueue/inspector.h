@@ -248,7 +248,7 @@ class DELAYQUEUE_EXPORT Inspector {
   [[nodiscard]] MessagePage list(State state, const ListOptions& options);
   [[nodiscard]] MessagePage list(State state);
 
-  // All that is stored about one message; unset: no such message. Does not search the lists: a message whose other keys
+  // All that is stored about one message, or the one that has the Key; unset: no such message. Does not search the lists: a message whose other keys
   // show no other state counts as ready or retry.
   [[nodiscard]] std::optional<MessageInfo> find(const MessageRef& message);
   // The same for many, in their order, with at most `payload` bytes of each payload.

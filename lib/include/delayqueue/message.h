@@ -101,10 +101,23 @@ class DELAYQUEUE_EXPORT Headers {
   std::vector<value_type> pairs_{};
 };
 
-// The id of a message, as an argument: from a string, a string view or a literal. {"a", "b"} does not compile where one
-// is expected. The call that gets it throws std::invalid_argument if the id is not a UUID.
+// A unique key, as an argument: see UniqueOptions. Explicit, because a text alone is an id.
+class Key {
+ public:
+  explicit Key(internal::Name key) : key_(std::move(key)) {}
+
+  const std::string& str() const { return key_; }
+
+ private:
+  std::string key_;
+};
+
+// A message, as an argument: its id, from a string, a string view or a literal; or, for Sender::cancel() and
+// reschedule() and Inspector::find(), the Key that it has. {"a", "b"} does not compile where one is expected. The call
+// that gets it throws std::invalid_argument if the id is not a UUID, or the key not 1 to 128 bytes.
 class MessageRef {
  public:
+  MessageRef(Key key) : key_(std::move(key)) {}  // NOLINT(google-explicit-constructor)
   template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, std::string_view>>>
   MessageRef(const Text& id) {  // NOLINT(google-explicit-constructor)
     if constexpr (std::is_pointer_v<Text>) {
@@ -114,10 +127,12 @@ class MessageRef {
   }
   MessageRef(std::nullptr_t) = delete;
 
-  const std::string& id() const { return id_; }
+  const std::string& id() const { return id_; }  // empty: it has a key
+  const std::optional<Key>& key() const { return key_; }
 
  private:
   std::string id_;
+  std::optional<Key> key_;
 };
 
 // The ids of one message or of several, as an argument: an id, ids in braces, or a vector of strings.

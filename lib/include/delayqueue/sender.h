@@ -188,7 +188,7 @@ class DELAYQUEUE_EXPORT Sender {
   // `done` it returns false at once, because the result that is being delivered does not count yet.
   [[nodiscard]] bool flush(milliseconds timeout) { return do_flush(timeout); }
 
-  // Cancels the message and returns the state it was in:
+  // Cancels the message, or the one that has the Key, and returns the state it was in:
   //   pending, ready, retry, dead  it is removed and will not be delivered; in a backoff the state is retry
   //   unack                        a consumer holds it; this delivery may still succeed, but it is the last one
   //   unknown                      no such message, or an earlier call has cancelled it (its reply was lost, or it was
@@ -197,7 +197,7 @@ class DELAYQUEUE_EXPORT Sender {
   // written: the repeat of a cancel whose answer was lost returns unknown.
   [[nodiscard]] State cancel(const MessageRef& message) { return do_cancel(message); }
 
-  // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
+  // Sets a new due time of a message, or of the one that has the Key, that no consumer holds: it is pending then, or ready if the time has come. Its
   // retries stay as they are. The end of its TTL moves by as much as the due time. Returns done, held, wrong_state (a
   // dead letter: see QueueAdmin::redrive) or unknown. Throws as send(). If the library repeats the call, `delay`
   // counts from the first attempt, and the result is that of the last one: held or unknown if a consumer took the
