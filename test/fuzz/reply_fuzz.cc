@@ -121,6 +121,10 @@ void use(const Layout& layout) {
   REQUIRE(is_partition_count(layout.partitions));
   REQUIRE(layout.top >= layout.partitions && layout.top <= kMostPartitions);
 }
+void use(const SenderSettings& settings) {
+  use(settings.layout);
+  REQUIRE(settings.length.value_or(1) > 0);
+}
 void use(const PauseState& pause) {
   use(pause.reason);
   REQUIRE(pause.generation >= -1 && pause.left.value_or(0ms) >= 0ms);

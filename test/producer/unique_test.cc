@@ -250,10 +250,10 @@ TEST_CASE("unique: the messages of a batch, and of send_async, take effect in th
 
 TEST_CASE("unique: of threads and Producers that send a key at the same time, one creates the message") {
   Queue queue;
-  constexpr int kThreads = 12, kKeys = 100;
-  std::vector<std::map<std::string, Sent>> sent(kThreads);
+  constexpr int kSenders = 12, kKeys = 100;
+  std::vector<std::map<std::string, Sent>> sent(kSenders);
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
+  for (int t = 0; t < kSenders; ++t) {
     threads.emplace_back([&, t] {
       Producer own(test::server().url(), queue.name);
       Producer& producer = t % 2 == 0 ? own : queue.producer;
