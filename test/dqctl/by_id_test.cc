@@ -100,6 +100,18 @@ TEST_CASE_FIXTURE(
   CHECK(inspector.counts().dead == 1200);
 }
 
+TEST_CASE_FIXTURE(QueueFixture, "by id: --key names the message that has the key") {
+  delayqueue::SendOptions options;
+  options.unique.key = "customer 7";
+  const std::string id = delayqueue::Producer(test::server().url(), queue).send("x", options).id;
+  expect(run({"reschedule", queue, "--key", "customer 7", "--in", "1h"}), 0, {out_has(id)});
+  expect(run({"show", queue, "--key", "customer 7"}), 0, {out_has("pending"), out_has("unique key")});
+  CHECK(parse_json(run({"show", queue, id, "-o", "json"}).out).at("messages").at(0).at("key") == "customer 7");
+  expect(run({"cancel", queue, "--key", "customer 7"}), 0, {out_has(id)});
+  expect(run({"cancel", queue, "--key", "customer 7"}), 3, {err_has("has the key 'customer 7'")});
+  expect(run({"show", queue, "--key", "customer 7"}), 3, {err_has("has the key 'customer 7'")});
+}
+
 TEST_CASE_FIXTURE(QueueFixture, "by id: a held message is refused without --force") {
   const std::string id = send(0ms);
   Holder holder(queue);
@@ -126,7 +138,9 @@ TEST_CASE_FIXTURE(QueueFixture, "by id: a held message is refused without --forc
 TEST_CASE_FIXTURE(QueueFixture, "by id: wrong arguments are exit code 2, are named in the error, and change nothing") {
   const std::string id = send();
   const std::pair<std::vector<std::string>, std::string> rows[] = {
-      {{"cancel", queue}, "ID... is required"},
+      {{"cancel", queue}, "ID: missing; expected ids, - for stdin, or --key"},
+      {{"cancel", queue, id, "--key", "k"}, "ID and --key: expected one of them"},
+      {{"cancel", queue, "--key", ""}, "key: empty; expected 1 to 128 bytes"},
       {{"cancel", queue, id, "x"}, "ID: x; expected a UUID, or - alone"},
       {{"cancel", queue, id, "-"}, "ID: -; expected"},
       {{"reschedule", queue, id}, "--in or --at: missing"},

@@ -14,6 +14,17 @@ constexpr const char* kNothingDone = "interrupted; nothing was done";
 
 }  // namespace
 
+std::vector<std::string> ids_named(Context& context, const std::string& queue, const std::vector<std::string>& ids,
+                                   const std::optional<std::string>& key) {
+  if (key && !ids.empty()) throw Usage("ID and --key: expected one of them");
+  if (!key && ids.empty()) throw Usage("ID: missing; expected ids, - for stdin, or --key");
+  if (!key) return ids;
+  context.counts(queue);
+  const auto found = context.inspector(queue).find(delayqueue::Key(*key));
+  if (!found) throw Failure(Exit::not_found, "no message in " + in_quotes(queue) + " has the key " + in_quotes(*key));
+  return {found->id};
+}
+
 IdReader::IdReader(Output& output, const std::vector<std::string>& arguments) : output_(output) {
   if (arguments.size() == 1 && arguments.front() == "-") {
     lines_ = std::make_unique<LineReader>("-");

@@ -15,6 +15,11 @@
 
 namespace dqctl {
 
+// The ids of the arguments or, with --key, the id of the message that has this unique key now. Throws Usage unless one of
+// them is given, and Failure if no message has the key.
+std::vector<std::string> ids_named(Context& context, const std::string& queue, const std::vector<std::string>& ids,
+                                   const std::optional<std::string>& key);
+
 // Most ids in one round trip. If its answer is lost, the outcome of at most this many messages is unknown.
 inline constexpr std::size_t kRoundTrip = 200;
 

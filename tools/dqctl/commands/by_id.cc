@@ -15,6 +15,7 @@ using delayqueue::Outcome;
 struct ByIdArgs {
   std::string queue{};
   std::vector<std::string> ids{};
+  std::optional<std::string> key{};
   std::string verb{};
   bool force = false;
   bool yes = false;
@@ -60,7 +61,7 @@ IdOutcomes extend(Context& context, const std::vector<std::string>& ids, const B
 }
 
 Exit act_on(Context& context, const ByIdArgs& args, Act act) {
-  IdReader ids(context.out(), args.ids);
+  IdReader ids(context.out(), ids_named(context, args.queue, args.ids, args.key));
   context.counts(args.queue);
   if (const auto code = dry_run(context.out(), args.verb, args.queue, ids, args.yes)) return *code;
   OutcomeReport report(context.out(), args.queue);
@@ -79,7 +80,8 @@ Command& add_by_id(Cli& cli, Context& context, const std::string& name, const st
   args->verb = name;
   Command& command = cli.add(name, what, examples);
   command.argument("QUEUE", args->queue, "The queue")
-      .arguments("ID...", args->ids, "Ids; - reads them from stdin, one a line, plain or as ls -o ndjson")
+      .arguments("ID...", args->ids, "Ids; - reads them from stdin, one a line, plain or as ls -o ndjson", false)
+      .text("--key", args->key, "KEY", "In place of ids: the message that has this unique key")
       .flag("--yes", args->yes, "Do it, though more than 20 ids come from stdin");
   add_partition(command, context);
   command.run([&context, args, act] { return act_on(context, *args, act); });

@@ -1,6 +1,7 @@
 // dqctl show
 #include <algorithm>
 
+#include "acting.h"
 #include "commands.h"
 #include "filter.h"
 #include "holders.h"
@@ -19,6 +20,7 @@ constexpr std::size_t kShownText = 4096;  // bytes
 struct ShowArgs {
   std::string queue{};
   std::vector<std::string> ids{};
+  std::optional<std::string> key{};
   std::string payload = "text";
   bool everywhere = false;
 };
@@ -128,6 +130,7 @@ void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, 
     sheet.line("retries left", message.retries ? std::to_string(*message.retries) : "none recorded: it was cancelled",
                message.retries ? Colour::plain : Colour::yellow);
   }
+  if (!message.key.empty()) sheet.line("unique key", printable(message.key));
   if (!message.reason.empty()) sheet.line("reason", printable(message.reason), Colour::red);
   if (message.ttl) sheet.line("expires", "in " + span_text(*message.ttl));
   for (const auto& [name, value] : message.headers) sheet.line("header", printable(name) + '=' + printable(value));
@@ -223,11 +226,15 @@ void add_show(Cli& cli, Context& context) {
                              {"show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55",
                               "show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55 --payload raw > body"});
   command.argument("QUEUE", args->queue, "Its name")
-      .arguments("ID", args->ids, "Ids of the messages")
+      .arguments("ID", args->ids, "Ids of the messages", false)
+      .text("--key", args->key, "KEY", "In place of ids: the message that has this unique key")
       .choice("--payload", args->payload, {"text", "hex", "json", "raw"}, "How to show it; raw: only its bytes (text)")
       .flag("--everywhere", args->everywhere, "Search all partitions, not only the one that an id names");
   add_partition(command, context);
-  command.run([&context, args] { return show(context, *args); });
+  command.run([&context, args] {
+    args->ids = ids_named(context, args->queue, args->ids, args->key);
+    return show(context, *args);
+  });
 }
 
 }  // namespace dqctl
