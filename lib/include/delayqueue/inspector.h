@@ -248,8 +248,8 @@ class DELAYQUEUE_EXPORT Inspector {
   [[nodiscard]] MessagePage list(State state, const ListOptions& options);
   [[nodiscard]] MessagePage list(State state);
 
-  // All that is stored about one message, or the one that has the Key; unset: no such message. Does not search the lists: a message whose other keys
-  // show no other state counts as ready or retry.
+  // All that is stored about one message, or the one that has the Key; unset: no such message. Does not search the
+  // lists: a message whose other keys show no other state counts as ready or retry.
   [[nodiscard]] std::optional<MessageInfo> find(const MessageRef& message);
   // The same for many, in their order, with at most `payload` bytes of each payload.
   [[nodiscard]] std::vector<std::optional<MessageInfo>> find_all(const MessageRefs& messages, std::size_t payload = 64);

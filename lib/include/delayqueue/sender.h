@@ -197,11 +197,12 @@ class DELAYQUEUE_EXPORT Sender {
   // written: the repeat of a cancel whose answer was lost returns unknown.
   [[nodiscard]] State cancel(const MessageRef& message) { return do_cancel(message); }
 
-  // Sets a new due time of a message, or of the one that has the Key, that no consumer holds: it is pending then, or ready if the time has come. Its
-  // retries stay as they are. The end of its TTL moves by as much as the due time. Returns done, held, wrong_state (a
-  // dead letter: see QueueAdmin::redrive) or unknown. Throws as send(). If the library repeats the call, `delay`
-  // counts from the first attempt, and the result is that of the last one: held or unknown if a consumer took the
-  // message meanwhile. A caller may repeat it after a ConnectionError; `delay` then counts from the new call.
+  // Sets a new due time of a message, or of the one that has the Key, that no consumer holds: it is pending then, or
+  // ready if the time has come. Its retries stay as they are. The end of its TTL moves by as much as the due time.
+  // Returns done, held, wrong_state (a dead letter: see QueueAdmin::redrive) or unknown. Throws as send(). If the
+  // library repeats the call, `delay` counts from the first attempt, and the result is that of the last one: held or
+  // unknown if a consumer took the message meanwhile. A caller may repeat it after a ConnectionError; `delay` then
+  // counts from the new call.
   [[nodiscard]] Outcome reschedule(const MessageRef& message, const RescheduleOptions& when) {
     return do_reschedule(message, when);
   }
