@@ -248,21 +248,23 @@ void Settler::add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std:
   }
 }
 
-// The longest pause counts, from when its verdict was there: a request that is sent again, perhaps after an outage,
-// does not pause again.
+// Each in a call of its own, the longest pause first: a verdict that is stale pauses nothing, and of the others the first
+// counts. A pause counts from when its verdict was there: a request that is sent again, perhaps after an outage, does not
+// pause again.
 void Settler::add_pauses(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members) {
   const auto end_of = [](const InFlightMessage& delivery) {
     return std::chrono::time_point_cast<milliseconds>(delivery.settled_at) + *delivery.verdict->after();
   };
-  const InFlightPtr longest = *std::max_element(members.begin(), members.end(),
-                                                [&](const auto& a, const auto& b) { return end_of(*a) < end_of(*b); });
-  const auto left = end_of(*longest) - std::chrono::time_point_cast<milliseconds>(Lease::Clock::now());
-  const bool is_over = left.count() <= 0 && longest->verdict->after()->count() > 0;
-  const std::string why = store::held_off_text(longest->verdict->reason());
-  const auto answer = is_over ? moves.release(round_trip.pipeline(), receipts_of(members), milliseconds(0))
-                              : moves.release_and_pause(round_trip.pipeline(), receipts_of(members),
-                                                        std::max<milliseconds>(left, milliseconds(1)), why);
-  expect(round_trip, answer, {Verdict::Kind::pause_queue, std::move(members), {}, longest});
+  std::sort(members.begin(), members.end(), [&](const auto& a, const auto& b) { return end_of(*a) > end_of(*b); });
+  for (const InFlightPtr& one : members) {
+    const auto left = end_of(*one) - std::chrono::time_point_cast<milliseconds>(Lease::Clock::now());
+    const bool is_over = left.count() <= 0 && one->verdict->after()->count() > 0;
+    const std::string why = store::held_off_text(one->verdict->reason());
+    const auto answer = is_over ? moves.release(round_trip.pipeline(), receipts_of({one}), milliseconds(0))
+                                : moves.release_and_pause(round_trip.pipeline(), receipts_of({one}),
+                                                          std::max<milliseconds>(left, milliseconds(1)), why);
+    expect(round_trip, answer, {Verdict::Kind::pause_queue, {one}, {}, one});
+  }
 }
 
 milliseconds Settler::delay_of(const InFlightMessage& delivery) {

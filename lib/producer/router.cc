@@ -249,8 +249,9 @@ std::string Router::cancel_by_key(const std::string& key) {
   });
 }
 
+// After a lost answer it is not repeated: another message may have the key by then.
 std::string Router::reschedule_by_key(const std::string& key, const store::Due& due) {
-  return repeat_in(0, true, [&](bool& in_doubt, Clock::duration passed) {
+  return repeat_in(0, false, [&](bool& in_doubt, Clock::duration passed) {
     const auto change = [&](redis::Pipeline& pipeline, const std::string& id) {
       return home().moves().reschedule_by_key(pipeline, id, key, left_of(due, passed));
     };
@@ -261,14 +262,19 @@ std::string Router::reschedule_by_key(const std::string& key, const store::Due& 
 // Changes the message that has the key: the script must be given its body, so again if it is another one meanwhile.
 template <class Change, class HasWritten>
 std::string Router::change_by_key(const std::string& key, Change change, HasWritten has_written, bool& in_doubt) {
-  std::string id = home().ask([&](redis::Pipeline& pipeline) { return home().moves().last_with_key(pipeline, key); });
+  std::string id = home().with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    const auto last = home().moves().last_with_key(pipeline, key);
+    pipeline.run();
+    return last.get();
+  });
+  const auto is_final = [](const store::ByKey& answer) { return answer.call_id.empty(); };
   for (int calls = 0; calls < kMostAgain; ++calls) {
     if (id.empty()) return "unknown";
-    in_doubt = false;
-    const store::ByKey done = home().ask(
-        [&](redis::Pipeline& pipeline) { return change(pipeline, id); },
-        [&](const store::ByKey& answer) { return answer.call_id.empty() && has_written(answer.answer); }, in_doubt);
-    if (done.call_id.empty()) return done.answer;
+    const store::ByKey done =
+        home().ask([&](redis::Pipeline& pipeline) { return change(pipeline, id); },
+                   [&](const store::ByKey& answer) { return has_written(answer.answer); }, in_doubt, is_final);
+    if (is_final(done)) return done.answer;
     id = done.call_id;
   }
   throw ReplyError("the message with the unique key \"" + redis::escaped(key) + "\" was another one in each of " +
@@ -292,7 +298,8 @@ std::string Router::reschedule(const std::string& id, const store::Due& due) {
   });
 }
 
-// For a call that changes a message of this partition. Calls the function until it succeeds, or a repeat makes no sense, or there is no time for it.
+// For a call that changes a message of this partition. Calls the function until it succeeds, or a repeat makes no
+// sense, or there is no time for it.
 template <class Call>
 std::string Router::repeat_in(unsigned named, bool repeats_in_doubt, Call call) {
   const auto began = Clock::now();
@@ -387,26 +394,35 @@ void Router::attempt(std::vector<SendRequest>& requests) {
     const std::size_t turn = part->turn;
     Parts next;
     for (; part != parts.end() && part->turn == turn; ++part) next.push_back(&*part);
-    if (turn > 0 && fail_after_outage(requests, next)) continue;
+    if (turn > 0) remove_overtaking(requests, next);
     while (!next.empty()) next = send_round(std::move(next));
   }
 }
 
-// Whether a message of an earlier turn is to be repeated. If these parts overtook it, the repeat would overwrite what
-// they have stored: so they fail, too, and are repeated behind it.
-bool Router::fail_after_outage(const std::vector<SendRequest>& requests, const Parts& parts) {
-  const auto failed = std::find_if(requests.begin(), requests.end(), [](const SendRequest& request) {
-    return request.failure && is_outage(*request.failure);
-  });
-  if (failed == requests.end()) return false;
-  Failure failure = *failed->failure;
-  failure.text = "not sent, because an earlier message with the same key was not: " + failure.text;
-  for (Part* const part : parts) {
-    if (has_failed(*part)) continue;
-    part->slice.failure = failure;
-    finish(*part);
+// If a message overtook an earlier one with its key that is to be repeated, the repeat would overwrite what it has
+// stored: so its part fails, too, and is repeated behind that.
+void Router::remove_overtaking(const std::vector<SendRequest>& requests, Parts& parts) {
+  std::map<std::string_view, const Failure*> repeated;  // by the keys of such earlier messages
+  for (const SendRequest& request : requests) {
+    if (!request.failure || !is_outage(*request.failure)) continue;
+    for (const PendingMessage& message : request.messages) {
+      if (!message.key.empty() && !message.is_executed()) repeated.emplace(message.key, &*request.failure);
+    }
   }
-  return true;
+  if (repeated.empty()) return;
+  const auto overtakes = [&](Part* part) {
+    for (const PendingMessage* const message : part->slice.messages) {
+      const auto earlier = repeated.find(message->key);
+      if (earlier == repeated.end() || has_failed(*part)) continue;
+      part->slice.failure = *earlier->second;
+      part->slice.failure->text =
+          "not sent, because an earlier message with the same key was not: " + part->slice.failure->text;
+      finish(*part);
+      return true;
+    }
+    return false;
+  };
+  parts.erase(std::remove_if(parts.begin(), parts.end(), overtakes), parts.end());
 }
 
 // ---- Repeats --------------------------------------------------------------------------------------------------------
@@ -646,10 +662,10 @@ void Router::add_parts(SendRequest& whole, Turns& turns, std::vector<Part>& part
                                   "such as one of new_id()");
     }
     const std::size_t turn = turns.turn_of(message);
-    const auto end = parts.rend() - first;
-    const auto latest = std::find_if(parts.rbegin(), end, [&](const Part& part) {
-      return part.spreads == spreads && part.partition == number && part.turn == turn;
-    });
+    const auto end = std::find_if(parts.rbegin(), parts.rend() - first,  // the parts are in the order of their turns
+                                  [&](const Part& part) { return part.turn < turn; });
+    const auto latest = std::find_if(
+        parts.rbegin(), end, [&](const Part& part) { return part.spreads == spreads && part.partition == number; });
     Part* part = latest != end && latest->has_room(message.size()) ? &*latest : nullptr;
     if (part == nullptr) {
       part = &parts.emplace_back(Part{&whole, spreads, number});

@@ -162,7 +162,7 @@ class Router {
   class Turns;
   std::vector<Part> parts_of(std::vector<SendRequest>& requests);
   void add_parts(SendRequest& whole, Turns& turns, std::vector<Part>& parts);
-  bool fail_after_outage(const std::vector<SendRequest>& requests, const Parts& parts);
+  void remove_overtaking(const std::vector<SendRequest>& requests, Parts& parts);
   void name_holders(Part& part);
   void remember_holders(const Part& part);
   Parts send_round(Parts parts);

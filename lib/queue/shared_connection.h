@@ -87,6 +87,11 @@ class SharedConnection {
   }
   template <class Ask, class HasWritten>
   auto ask(Ask ask, HasWritten has_written, bool& in_doubt) {
+    return this->ask(std::move(ask), std::move(has_written), in_doubt, [](const auto&) { return true; });
+  }
+  // is_final(result): false: the call is to be made again, so nothing has to be confirmed.
+  template <class Ask, class HasWritten, class IsFinal>
+  auto ask(Ask ask, HasWritten has_written, bool& in_doubt, IsFinal is_final) {
     return with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       const auto answer = ask(pipeline);
@@ -95,6 +100,7 @@ class SharedConnection {
       pipeline.run();
       in_doubt = false;
       auto result = answer.get();
+      if (!is_final(result)) return result;
       in_doubt = true;
       if (auto missing = write_concern_.missing(confirmation, has_written(result))) {
         missing->text = "done at " + connection.where() + ", but " + missing->text;

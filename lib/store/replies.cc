@@ -133,9 +133,13 @@ ByKey as_by_key(Reply reply) {
 }
 
 ByKey as_one_by_key(Reply reply) {
-  KeyedSent one = as_sent_keyed(reply);
-  if (one.outcomes.size() != 1) throw ReplyError("unexpected answer: not one outcome");
-  return one.ids[0].empty() ? ByKey{std::move(one.outcomes), {}} : ByKey{{}, std::move(one.ids[0])};
+  std::string_view text = reply.text();
+  std::string outcome = next_word(text);
+  if (outcome.size() != 1) throw ReplyError("unexpected answer: not one outcome");
+  if (outcome != "?") return {std::move(outcome), {}};
+  std::string id = next_word(text);
+  if (!is_id(id)) throw ReplyError("unexpected answer: no id of the message that has a key");
+  return {{}, std::move(id)};
 }
 
 Outcomes as_first_word(Reply reply) {

@@ -18,9 +18,9 @@ for _, name in ipairs(names) do
   if redis.call('HSTRLEN', unique, name) > 16384 then
     gone[#gone + 1] = name
   else
-    local id, _, ends = parse_entry(redis.call('HGET', unique, name))
+    local id, first, ends = parse_entry(redis.call('HGET', unique, name))
     local is_held = id and redis.call('HGET', count, id) and redis.call('HGET', keys, id) == name
-    if id and not is_held and tonumber(ends) <= now then gone[#gone + 1] = name end
+    if id and not is_held and window_of(first, ends, now) <= now then gone[#gone + 1] = name end
   end
 end
 if #gone > 0 then redis.call('HDEL', unique, unpack(gone)) end  --! check orphaned_entry_is_deleted

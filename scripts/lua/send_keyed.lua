@@ -80,12 +80,9 @@ for i = 1, messages do
 end
 local others, windows = {}, {}  -- by position: the message that the entry names; the end of a window that is not over
 local replaced, unfinished, asked = {}, {}, 0
-local longest_window = 3.2e15  -- a hundred years, in us
 local function decide(i, other)
   local is_own = other.id == ids[i]
-  -- A window of a clock that was set back since, or of another program, must not keep sends out for ever.
-  local is_possible = other.first <= now * 1000 and other.ends - other.first <= longest_window
-  if other.ends > now * 1000 and is_possible then windows[i] = other.ends end
+  if other.ends > now * 1000 then windows[i] = other.ends end
   if answer[i] == '0' then  -- of a call that was refused before it wrote the window
     if is_own and other.ends == 0 then unfinished[#unfinished + 1] = i end
     return
@@ -106,7 +103,7 @@ local function decide(i, other)
     replaced[#replaced + 1] = i
   end
 end
-for n, other in pairs(holders_of(names)) do
+for n, other in pairs(holders_of(names, now * 1000)) do
   others[positions[n]] = other
   decide(positions[n], other)
 end

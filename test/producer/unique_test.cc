@@ -490,6 +490,31 @@ TEST_CASE("unique: cancel, reschedule and find by key concern the message that h
   CHECK(has(thrown([&] { static_cast<void>(queue.admin.cancel(key)); }), "id: the key \"k\"; expected a UUID"));
 }
 
+TEST_CASE("unique: with durability, cancel and reschedule by key reach the message that has the key now") {
+  PrivateServer own;
+  Queue queue(own.url());
+  ProducerOptions options;
+  options.durability = Durability::replicas(1, 50ms);
+  options.send_timeout = 60s;
+  options.logger = [](const LogEntry&) {};
+  Producer producer(own.url(), queue.name, options);
+  const std::string first = queue.producer.send("1", keyed("k")).id;
+  CHECK(queue.producer.cancel(first) == State::ready);
+  const std::string second = queue.producer.send("2", keyed("k")).id;
+  CHECK(has(thrown([&] { static_cast<void>(producer.reschedule(Key("k"), {1h, {}})); }), "0 of 1 replicas"));
+  CHECK(queue.state(second) == State::pending);
+  CHECK(has(thrown([&] { static_cast<void>(producer.cancel(Key("k"))); }), "0 of 1 replicas"));
+  CHECK(queue.state(second) == State::unknown);
+}
+
+TEST_CASE("unique: many messages with one key in a batch take no time that grows with its square") {
+  Queue queue;
+  std::vector<OutgoingMessage> batch;
+  for (int i = 0; i < 5000; ++i) batch.push_back({std::to_string(i), keyed_later("k", OnConflict::replace, 1h)});
+  const auto sent = queue.producer.send_batch(batch);
+  CHECK(payload_of(queue, sent.front().id) == "4999");
+}
+
 TEST_CASE("unique: what is sent behind a repeated key takes effect behind it") {
   Queue queue;
   std::vector<OutgoingMessage> batch{{"1", keyed("k")}, {"2", {}}, {"3", keyed("k")}, {"4", {}}, {"5", keyed("l")}};
@@ -516,7 +541,7 @@ TEST_CASE("unique: with durability, a conflict is confirmed by its second call, 
   const std::string id = queue.producer.send("1", keyed_later("k", OnConflict::replace, 1h)).id;
   ProducerOptions options;
   options.durability = Durability::replicas(1, 50ms);
-  options.send_timeout = 100ms;
+  options.send_timeout = 60s;
   options.logger = [](const LogEntry&) {};
   Producer producer(test::server().url(), queue.name, options);
   const std::string error =

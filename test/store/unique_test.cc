@@ -623,7 +623,7 @@ TEST_CASE("unique R16: cancel frees the key of its message in every state, and e
     KeyedQueue queue;
     Scene& scene = queue.scene;
     queue.put(at, "a", "k");
-    scene.cmd({"HSET", scene.keys().unique, "k", scene.id("a") + " 1 9000000000000000"});
+    scene.cmd({"HSET", scene.keys().unique, "k", scene.id("a") + " 1 3100000000000000"});
     CHECK(scene.run(&Moves::cancel, scene.id("a")) != "unknown");
     CHECK(queue.entry("k").empty());
     CHECK(queue.field(scene.keys().keys, "a").empty());
@@ -686,10 +686,10 @@ TEST_CASE("unique R16: a redriven message takes its key, unless another message 
   for (const std::string name : {"a", "b", "c"}) queue.put(At::dead, name, "k");
   queue.put(At::dead, "d", "other");
   scene.put(At::dead, "plain");
-  scene.cmd({"HSET", scene.keys().unique, "k", scene.id("c") + " 1 9000000000000000"});
+  scene.cmd({"HSET", scene.keys().unique, "k", scene.id("c") + " 1 3100000000000000"});
   CHECK(scene.run(&Moves::redrive, scene.ids({"a", "b", "plain", "d", "none"}), 3) == "SKSSG");
   CHECK(queue.entry("k").substr(0, 36) == scene.id("a"));
-  CHECK(queue.window_of("k") == 9'000'000'000'000'000);
+  CHECK(queue.window_of("k") == 3'100'000'000'000'000);
   CHECK(queue.window_of("other") == 0);
   CHECK(queue.send("e", "k", "1").id == scene.id("a"));
   CHECK(queue.send("e", "other", "1").id == scene.id("d"));
@@ -736,8 +736,27 @@ TEST_CASE("unique R16: a restored message takes its key, unless another message 
     CHECK(queue.field(scene.keys().keys, "holds").empty());
     CHECK(scene.run(&Moves::restore_one, record("e", "taken"), "").answer == "1");
     CHECK(queue.entry("taken").substr(0, 36) == scene.id("e"));
+    queue.put(At::pending, "gone", "left");
+    const ByKey first = scene.run(&Moves::restore_one, record("d", "left", false, true), "");
+    CHECK(first.call_id == scene.id("gone"));
+    scene.cmd({"DEL", scene.keys().bodies + scene.id("gone")});  // it expires between the two calls
+    const ByKey second = scene.run(&Moves::restore_one, record("d", "left", false, true), first.call_id);
+    CHECK(second.answer == "R");
+    CHECK(second.call_id.empty());
     CHECK(scene.cmd({"KEYS", scene.keys().staged + "*"}).array.empty());
   }
+}
+
+TEST_CASE("unique R16: a redriven message takes over no window that no clock of today can have written") {
+  KeyedQueue queue;
+  Scene& scene = queue.scene;
+  scene.put(At::dead, "a");
+  scene.cmd({"HSET", scene.keys().keys, scene.id("a"), "k"});
+  const std::int64_t later = scene.now_us() + 86'400'000'000;
+  scene.cmd({"HSET", scene.keys().unique, "k",
+             scene.id("a") + ' ' + std::to_string(later) + ' ' + std::to_string(later + 3'600'000'000)});
+  CHECK(scene.run(&Moves::redrive_one, scene.id("a"), "", 3).answer == "S");
+  CHECK(queue.window_of("k") == 0);
 }
 
 TEST_CASE("unique: entries and keys that no message holds are deleted; windows and damaged values stay") {
@@ -749,7 +768,7 @@ TEST_CASE("unique: entries and keys that no message holds are deleted; windows a
   queue.put(At::ready, "reused", "reused");
   scene.cmd({"HSET", keys.keys, scene.id("reused"), "another key"});
   scene.cmd({"HSET", keys.keys, scene.id("gone"), "gone"});
-  scene.cmd({"HSET", keys.unique, "over", scene.id("gone") + " 1 2", "window", scene.id("gone") + " 1 9000000000000000",
+  scene.cmd({"HSET", keys.unique, "over", scene.id("gone") + " 1 2", "window", scene.id("gone") + " 1 3100000000000000",
              "damaged", "x", "long", std::string(20'000, 'x'), "empty", ""});
   const auto entries = scene.run(&Moves::sample_keys);
   CHECK(entries.size() == 15);

@@ -4,13 +4,13 @@
 -- caller checks. Alive: it has a retry count, this key in `keys`, and is not finished. So all that finishes a message
 -- frees its key, and an entry that is left behind holds nothing. If
 -- `unique` is of a wrong type, no message holds a key.
-local function holders_of(names)
+local function holders_of(names, now_us)
   local found, ids, places = {}, {}, {}
   local entries = #names > 0 and redis.pcall('HMGET', unique, unpack(names)) or {}
   for n, entry in ipairs(entries) do
     local id, first, ends = parse_entry(entry)
     if id then
-      found[n] = {id = id, first = tonumber(first), ends = tonumber(ends)}
+      found[n] = {id = id, first = tonumber(first), ends = window_of(first, ends, now_us)}
       ids[#ids + 1] = id
       places[#ids] = n
     end

@@ -3,7 +3,7 @@
 -- one before it takes it, '?' the body of a message that may have it is not named; the fields and values for `unique`,
 -- in which a window of the key stays; and the ids of the messages for '?', each behind a space.
 local function take_keys(names, owners, body_of)
-  local others, is_taken, outcomes, entries, asked = holders_of(names), {}, {}, {}, {}
+  local others, is_taken, outcomes, entries, asked = holders_of(names, now), {}, {}, {}, {}
   for n, name in ipairs(names) do
     local other = others[n]
     local is_held = other and other.alive and other.id ~= owners[n]
