@@ -248,7 +248,7 @@ void Settler::add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std:
   }
 }
 
-// Each in a call of its own, the longest pause first: a verdict that is stale pauses nothing, and of the others the first
+// One call for each, the longest pause first: a verdict that is stale pauses nothing, and of the others the first
 // counts. A pause counts from when its verdict was there: a request that is sent again, perhaps after an outage, does not
 // pause again.
 void Settler::add_pauses(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members) {
