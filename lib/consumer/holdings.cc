@@ -249,8 +249,8 @@ void Settler::add_snoozes(RoundTrip& round_trip, const store::Moves& moves, std:
 }
 
 // One call for each, the longest pause first: a verdict that is stale pauses nothing, and of the others the first
-// counts. A pause counts from when its verdict was there: a request that is sent again, perhaps after an outage, does not
-// pause again.
+// counts. A pause counts from when its verdict was there: a request that is sent again, perhaps after an outage, does
+// not pause again.
 void Settler::add_pauses(RoundTrip& round_trip, const store::Moves& moves, std::vector<InFlightPtr> members) {
   const auto end_of = [](const InFlightMessage& delivery) {
     return std::chrono::time_point_cast<milliseconds>(delivery.settled_at) + *delivery.verdict->after();

@@ -30,9 +30,9 @@ namespace delayqueue {
 // ---- Maintenance ----------------------------------------------------------------------------------------------------
 
 // Periodic work on a queue; each of its consumers does it. Deletes garbage, trims the dead letters, deletes the
-// metadata and unique keys of messages that are gone and values that are too long for metadata, and removes the TTL of the bodies of
-// new dead letters. In a queue with limits it frees the places of messages that are not in flight. Each step is
-// bounded; if more is left, the next step follows at once.
+// metadata and unique keys of messages that are gone and values that are too long for metadata, and removes the TTL of
+// the bodies of new dead letters. In a queue with limits it frees the places of messages that are not in flight. Each
+// step is bounded; if more is left, the next step follows at once.
 class Maintenance {
  public:
   using Clock = std::chrono::steady_clock;

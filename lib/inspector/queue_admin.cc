@@ -140,8 +140,8 @@ unsigned top_for(const std::vector<MessageInfo>& messages, const std::vector<std
 
 namespace {
 
-// Redrives or restores a message whose unique key another one may have, by `call(pipeline, holder)`. Each call names the
-// body of that one, so that the script may look at it; it may be another one the next time.
+// Redrives or restores a message whose unique key another one may have, by `call(pipeline, holder)`. Each call names
+// the body of that one, so that the script may look at it; it may be another one the next time.
 template <class Call>
 char take_key(SharedConnection& shared_connection, Call call) {
   store::ByKey answer;

@@ -71,8 +71,8 @@ struct PendingMessage {
 };
 
 // Messages of one call that go to the same partition: see Router. No two have the same key. They are sent in atomic
-// steps. The messages of a step have the same terms; a step has at most 200 messages and 256 KiB, unless a single message is larger. Steps of several
-// slices may share a script call. After a failed step the rest is not sent.
+// steps. The messages of a step have the same terms; a step has at most 200 messages and 256 KiB, unless a single
+// message is larger. Steps of several slices may share a script call. After a failed step the rest is not sent.
 struct Slice {
   std::vector<PendingMessage*> messages{};
   // See SendTerms::bodies_first. One script for all new messages: of two scripts, one that the server has not loaded

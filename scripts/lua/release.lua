@@ -13,8 +13,8 @@
 -- The last message of a call is the next to be delivered.
 -- Returns one character per message: 'S' released, 'P' released by the call that has paused the queue (one of them),
 -- 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*') pending, or dead: then it leaves unack, where a late
--- nack of a Go worker put it. For '-' and '*' also 'G': it has no retry count, so ready2unack would not deliver it. Such
--- a message moves from unack to garbage, but stays in pending.
+-- nack of a Go worker put it. For '-' and '*' also 'G': it has no retry count, so ready2unack would not deliver it.
+-- Such a message moves from unack to garbage, but stays in pending.
 
 local delay = tonumber(ARGV.delay)
 

@@ -143,7 +143,8 @@ class BreakTest {
     for (const auto& [at, value] : saved_.cells()) {
       if (at.second.size() != 36) continue;
       if (at.first == "garbage") ids.push_back(at.second);
-      if (at.first == "attempts" || at.first == "reason" || at.first == "headers" || at.first == "keys") noted.insert(at.second);
+      if (at.first == "attempts" || at.first == "reason" || at.first == "headers" || at.first == "keys")
+        noted.insert(at.second);
     }
     if (!ids.empty()) scene_.run(&Moves::gc, ids);
     if (!noted.empty()) scene_.run(&Moves::delete_orphaned_metadata, {noted.begin(), noted.end()});

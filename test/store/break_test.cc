@@ -54,8 +54,8 @@ std::set<std::string> settled_by(const std::string& name) {
   return found == settled.end() ? std::set<std::string>() : found->second;
 }
 
-// Whether the move stores new messages, or makes dead letters ready: the caller keeps them until it succeeds, so Redis may
-// refuse it out of memory.
+// Whether the move stores new messages, or makes dead letters ready: the caller keeps them until it succeeds, so Redis
+// may refuse it out of memory.
 bool brings(const std::string& name) {
   return name.substr(0, 4) == "send" || name.substr(0, 7) == "restore" || name.substr(0, 7) == "redrive";
 }

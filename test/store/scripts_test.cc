@@ -138,13 +138,14 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     const auto calls = matches(code, "redis\\.p?call");
     CHECK(calls.size() > 0);
     CHECK(matches(code, "redis\\.p?call\\('[A-Z]+'[,)]").size() == calls.size());
-    // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. A field of
-    // keys counts only for a message that is alive. send, send_keyed and restore also delete staged payloads by it, and those of a RENAME that was refused, before it returns that error.
-    // pause reads the reason by it, whose key another program may have written. counts reads by it whether the probe is
-    // still in ready, and what is read beside the limits, as `stats` shows it. What another program may have written as
-    // a limit counts as absent; and a place in running that is not freed counts until the lease has ended. ready2unack,
-    // take_paced and pending2unack call by it what they write after the leases: if Redis refuses that, they take the
-    // leases back, since their ends would spend retries, and return the error.
+    // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. A field
+    // of keys counts only for a message that is alive. send, send_keyed and restore also delete staged payloads by it,
+    // and those of a RENAME that was refused, before it returns that error. pause reads the reason by it, whose key
+    // another program may have written. counts reads by it whether the probe is still in ready, and what is read beside
+    // the limits, as `stats` shows it. What another program may have written as a limit counts as absent; and a place
+    // in running that is not freed counts until the lease has ended. ready2unack, take_paced and pending2unack call by
+    // it what they write after the leases: if Redis refuses that, they take the leases back, since their ends would
+    // spend retries, and return the error.
     const std::string hints =
         "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats|limits|running|unique|keys)[,)]|redis\\.pcall\\('ZRANGE', "
         "pending, "

@@ -460,7 +460,8 @@ TEST_CASE("unique: keys of 128 bytes of any kind are told apart") {
   }
 }
 
-// ---- As send ----------------------------------------------------------------------------------------------------------
+// ---- As send
+// ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("unique: what send_keyed stores is what send stores, besides the key") {
   for (const bool new_ids : {false, true}) {
@@ -552,7 +553,8 @@ TEST_CASE(
   CHECK(scene.state() == before);
 }
 
-// ---- The ends of a message --------------------------------------------------------------------------------------------
+// ---- The ends of a message
+// --------------------------------------------------------------------------------------------
 
 TEST_CASE("unique R1: a take tells of keys and of headers, and only then an ack looks for keys") {
   for (const bool with_headers : {false, true}) {
@@ -821,7 +823,8 @@ TEST_CASE("unique: keys and entries of a wrong type fail no ack") {
   }
 }
 
-// ---- Length -----------------------------------------------------------------------------------------------------------
+// ---- Length
+// -----------------------------------------------------------------------------------------------------------
 
 Wanted at_most(std::uint64_t length, KeyTerms terms = {}) {
   Wanted wanted;
@@ -924,7 +927,8 @@ TEST_CASE("limits R4: a refused send leaves no staged payload") {
   CHECK(queue.body("a") == large);
 }
 
-// ---- Random runs ------------------------------------------------------------------------------------------------------
+// ---- Random runs
+// ------------------------------------------------------------------------------------------------------
 
 // Racing senders, consumers and operators, with and without calls that Redis refuses midway, and with keys, counts,
 // bodies and entries that are deleted behind the queue's back. After each step the queue is compared with the rules.

@@ -15,8 +15,8 @@
 
 namespace dqctl {
 
-// The ids of the arguments or, with --key, the id of the message that has this unique key now. Throws Usage unless one of
-// them is given, and Failure if no message has the key.
+// The ids of the arguments or, with --key, the id of the message that has this unique key now. Throws Usage unless one
+// of them is given, and Failure if no message has the key.
 std::vector<std::string> ids_named(Context& context, const std::string& queue, const std::vector<std::string>& ids,
                                    const std::optional<std::string>& key);
 

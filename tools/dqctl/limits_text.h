@@ -28,8 +28,8 @@ void add_limits(Object& object, const delayqueue::QueueLimits& limits);
 void add_limits_of(Object& object, const delayqueue::Counts& counts);
 
 // The consumers of the queue that keep no limits, because their versions are older: "billing, pid 7 on host3, version
-// 0.0.9". One whose version cannot be read is among them. Workers of the Go library have no entry in the registry. Empty
-// also if the registry cannot be read.
+// 0.0.9". One whose version cannot be read is among them. Workers of the Go library have no entry in the registry.
+// Empty also if the registry cannot be read.
 std::vector<std::string> consumers_without_limits(delayqueue::Inspector& inspector);
 
 }  // namespace dqctl
