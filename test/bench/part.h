@@ -45,7 +45,7 @@ void links(Bench& bench);    // link
 void sharing(Bench& bench);
 void headers(Bench& bench);
 void queue_limits(Bench& bench);  // limits
-void unique_keys(Bench& bench);  // unique
+void unique_keys(Bench& bench);   // unique
 void registry(Bench& bench);
 void lateness(Bench& bench);
 void load(Bench& bench);
