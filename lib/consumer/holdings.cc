@@ -219,9 +219,10 @@ void Settler::add_removals(RoundTrip& round_trip, const store::Moves& moves, sto
     const auto begin = members.begin() + static_cast<std::ptrdiff_t>(first);
     const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, members.size() - first));
     std::vector<InFlightPtr> some(begin, begin + size);
-    removal.paced = removal.paced || std::any_of(some.begin(), some.end(),
+    store::Removal of_some = removal;
+    of_some.paced = of_some.paced || std::any_of(some.begin(), some.end(),
                                                  [](const InFlightPtr& delivery) { return delivery->may_have_key; });
-    const auto answer = moves.remove(round_trip.pipeline(), removal, receipts_of(some));
+    const auto answer = moves.remove(round_trip.pipeline(), of_some, receipts_of(some));
     expect(round_trip, answer, {Verdict::Kind::ack, std::move(some)});
   }
 }
@@ -263,7 +264,7 @@ void Settler::add_pauses(RoundTrip& round_trip, const store::Moves& moves, std::
     const auto answer = is_over ? moves.release(round_trip.pipeline(), receipts_of({one}), milliseconds(0))
                                 : moves.release_and_pause(round_trip.pipeline(), receipts_of({one}),
                                                           std::max<milliseconds>(left, milliseconds(1)), why);
-    expect(round_trip, answer, {Verdict::Kind::pause_queue, {one}, {}, one});
+    expect(round_trip, answer, {Verdict::Kind::pause_queue, {one}});
   }
 }
 
@@ -346,7 +347,7 @@ void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome&
       outcome.snoozed.push_back(delivery);
     } else if (batch.kind == Verdict::Kind::pause_queue) {
       outcome.pauses.push_back(delivery);
-      if (outcomes[i] == 'P') outcome.paused_queue = batch.longest;
+      if (outcomes[i] == 'P') outcome.paused_queue = delivery;
     } else {
       outcome.nacked.push_back(delivery);
       if (outcomes[i] == 'D') outcome.dead_lettered.push_back(delivery);

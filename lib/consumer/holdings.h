@@ -132,7 +132,6 @@ class Settler {
     Verdict::Kind kind;
     std::vector<InFlightPtr> members;
     std::vector<milliseconds> delays{};  // of nacks
-    InFlightPtr longest{};               // of a pause: its message
   };
 
   void add_removals(RoundTrip& round_trip, const store::Moves& moves, store::Removal removal,
