@@ -1182,7 +1182,7 @@ class RandomKeys {
     for (const auto& [at, key] : cells) {
       if (at.first == "keys" && own(at.second) && is_alive(cells, at.second, key)) ++alive[key];
     }
-    for (const auto& [key, n] : alive) CHECK_MESSAGE(n == 1, key);
+    for (const auto& entry : alive) CHECK_MESSAGE(entry.second == 1, entry.first);
   }
 
   // All that is left is delivered, and then the keys are free.
