@@ -68,8 +68,7 @@ void set_outcome(PendingMessage& message, char answer, const std::string& holder
                     : answer == 'R'                  ? SendOutcome::replaced
                     : stored_nothing(answer)         ? SendOutcome::not_written
                                                      : SendOutcome::existed;
-  if (answer == '?') message.holder = holder;
-  if (answer == 'U' || answer == 'R') message.id = holder;
+  if (answer == '?' || answer == 'U' || answer == 'R') message.holder = holder;
 }
 
 // Of messages whose script call was answered with an error. A server that cannot serve now, such as a replica, or one

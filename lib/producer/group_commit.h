@@ -66,8 +66,11 @@ struct PendingMessage {
            : outcome == SendOutcome::replaced  ? SendResult::replaced
                                                : SendResult::existed;
   }
-  Sent result() const& { return {id, send_result()}; }
-  Sent result() && { return {std::move(id), send_result()}; }
+  bool is_of_holder() const { return outcome == SendOutcome::kept || outcome == SendOutcome::replaced; }
+  // The id of the message that is there now. To repeat the send, `id` is needed.
+  const std::string& sent_id() const { return is_of_holder() ? holder : id; }
+  Sent result() const& { return {sent_id(), send_result()}; }
+  Sent result() && { return {std::move(is_of_holder() ? holder : id), send_result()}; }
 };
 
 // Messages of one call that go to the same partition: see Router. No two have the same key. They are sent in atomic

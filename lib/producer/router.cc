@@ -840,7 +840,7 @@ void Router::remember_holders(const Part& part) {
   for (const PendingMessage* const message : part.slice.messages) {
     if (message->key.empty() || !message->is_executed()) continue;
     if (holders_.size() == kMostHolders) holders_.clear();
-    holders_[std::string(message->key)] = message->id;
+    holders_[std::string(message->key)] = message->sent_id();
   }
 }
 

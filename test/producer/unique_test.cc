@@ -337,6 +337,28 @@ TEST_CASE("unique: the id comes before the key, so a repeated send finds its own
   CHECK(queue.producer.send("4", keyed("other")).created());
 }
 
+TEST_CASE("unique: the ids of an error are those to send again with, also of messages that were kept or replaced") {
+  Queue queue;
+  QueueLimits limits;
+  limits.length = 2;
+  REQUIRE(queue.admin.set_limits(limits));
+  Producer producer(Client(test::server().url()), queue.name);
+  const std::string first = producer.send("old", keyed("a")).id;
+  const std::string second = producer.send("old", keyed("b")).id;
+  std::vector<OutgoingMessage> batch{
+      {"kept", keyed("a")}, {"replaced", keyed("b", OnConflict::replace)}, {"refused", keyed("c")}};
+  for (OutgoingMessage& message : batch) message.options.id = new_id();
+  try {
+    producer.send_batch(batch);
+    FAIL("the queue took more than its limit");
+  } catch (const QueueFull& e) {
+    REQUIRE(e.ids().size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) CHECK(e.ids()[i] == batch[i].options.id);
+  }
+  CHECK(payload_of(queue, second) == "replaced");
+  CHECK(payload_of(queue, first) == "old");
+}
+
 TEST_CASE("unique: after a lost answer the send is repeated, and there is one message with its payload") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
