@@ -12,6 +12,7 @@
 #include <delayqueue/metrics.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/queue_admin.h>
+#include <delayqueue/schedules.h>
 #include <delayqueue/sender.h>
 #include <delayqueue/server.h>
 #include <delayqueue/version.h>

@@ -1,0 +1,50 @@
+// Schedule: when a recurring message is due, and what it holds.
+#pragma once
+
+#include <delayqueue/message.h>
+#include <delayqueue/version.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+
+// Which occurrences are made up for when several have become due before any consumer looked: after an outage, or a
+// pause of the queue. An occurrence that is late by less than a period is not missed, but delivered late.
+//   none  none of them
+//   last  the newest one
+//   all   all of them, the oldest first; the newest 100 at most
+enum class Missed { none, last, all };
+DELAYQUEUE_EXPORT const char* to_string(Missed missed);
+
+// What happens when an occurrence is due while an earlier one is not finished: while that is held by a consumer, in a
+// backoff, or waits for another delivery. A dead letter is finished.
+//   allow  both may be handled at the same time
+//   skip   the new one is left out. After a failover that lost data one of them may be handled nevertheless
+enum class Overlap { allow, skip };
+DELAYQUEUE_EXPORT const char* to_string(Overlap overlap);
+
+// A message that is due again and again. Its times are the slots of `cron` or of `every`: set one of them. They are
+// from 1970 to the end of 2199, and the same on every host with the same time zone data.
+struct Schedule {
+  // 5 fields (minute, hour, day of month, month, day of week), or 6 with the second first, such as "0 9 * * MON-FRI";
+  // or a name such as "@daily"; at most 256 bytes. docs/recurring.md has the syntax, and what happens when clocks
+  // change.
+  std::string cron{};
+  milliseconds every{0};     // at the multiples of this since 1970, in UTC; at least 1 s
+  std::string zone = "UTC";  // of `cron`: a name of the time zone database, such as "Europe/Berlin"
+
+  std::string payload{};         // any bytes, at most 64 KiB
+  Headers headers{};             // at most 60, of at most 7 KiB: the message gets others, whose names begin with "dq-"
+  std::optional<int> retries{};  // as SendOptions::retries; unset: 3
+  std::optional<milliseconds> ttl{};  // as SendOptions::ttl: each message expires this long after its due time
+  Missed missed = Missed::last;
+  Overlap overlap = Overlap::skip;
+  // No slot is later than this, which is from 1970 to the end of 2199; unset: no end.
+  std::optional<std::chrono::system_clock::time_point> until{};
+};
+
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue
