@@ -333,6 +333,14 @@ void Lane::read_wakeups(bool full) {
   if (marker && marker->ready) taker_.ready_grew();
 }
 
+// The leases that are held have ended by Redis' clock: they are renewed before any lease that has ended is taken back.
+void Lane::clock_jumped() {
+  lease_keeper_.renew_soon();
+  timers_.all_due();
+  taker_.take_again();
+  maintenance_.all_due();
+}
+
 // ---- Handlers -------------------------------------------------------------------------------------------------------
 
 void Lane::on_fetched(BodyFetcher::Fetched fetched) {

@@ -173,6 +173,9 @@ class Lane {
   void read_layout_soon() { copies_.read_soon(); }
   // Moves may have run after the take that was to follow them.
   void promote_now() { timers_.promote_now(); }
+  // Redis' clock has jumped forward, perhaps because one of the machines was suspended: what was to be done after some
+  // time is due now.
+  void clock_jumped();
 
   // ---- Handlers.
 

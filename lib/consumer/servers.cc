@@ -158,10 +158,11 @@ void ConsumerConnection::close_if_stale() {
   connection_.reset();
 }
 
-void ConsumerConnection::observe_clock(const ClockSample& sample) {
-  if (const auto jump = clock_monitor_.observe(sample)) {
-    reporter_.log(Severity::warning, to_text(*jump, connection_->where()), {connection_->where(), ""});
-  }
+bool ConsumerConnection::observe_clock(const ClockSample& sample) {
+  const auto jump = clock_monitor_.observe(sample);
+  if (!jump) return false;
+  reporter_.log(Severity::warning, to_text(*jump, connection_->where()), {connection_->where(), ""});
+  return jump->by.count() > 0;
 }
 
 // ---- LaneServer -----------------------------------------------------------------------------------------------------
@@ -283,12 +284,13 @@ void LaneServer::finish_round_trip() {
   const RoundTrips::Finished finished = round_trips_.finish_arrived();
   if (!finished.one) check_renewals();
   finished_ = finished.one;
-  bool refused = false;
+  bool refused = false, jumped = false;
   for (Lane* lane : lanes_) {
     if (finished.resent) lane->promote_now();  // the take may have run before the resent moves
-    connection_.observe_clock(lane->last_clock_sample());
+    jumped = connection_.observe_clock(lane->last_clock_sample()) || jumped;
     refused = lane->read_results(connection_.get().where()) || refused;
   }
+  if (jumped) std::for_each(lanes_.begin(), lanes_.end(), [](Lane* lane) { lane->clock_jumped(); });
   if (finished.one || round_trips_.empty()) connection_.succeeded();
   if (refused && round_trips_.empty()) connection_.close_if_stale();
 }

@@ -147,8 +147,8 @@ class ConsumerConnection {
   // Closes the connection if it cannot be used again. No round trip may be under way.
   void close_if_stale();
 
-  // Reports jumps of Redis' clock.
-  void observe_clock(const ClockSample& sample);
+  // Reports jumps of Redis' clock. Returns whether it has jumped forward.
+  bool observe_clock(const ClockSample& sample);
 
  private:
   Endpoint* endpoint_;

@@ -151,6 +151,26 @@ TEST_CASE("clock: messages in backoff are delivered again after jumps in both di
   CHECK(ledger.attempts("y") == std::vector<int>{1, 2});
 }
 
+// Without this the backoff would last for an hour: nothing else wakes the consumer for that queue.
+TEST_CASE(
+    "clock: a consumer that notices a jump forward looks for ended backoffs and leases in all its queues at once") {
+  WrongClock clock;
+  Queue woken(clock.server().url()), other(clock.server().url());
+  Ledger ledger;
+  ConsumerOptions options = quick(2);
+  options.backoff = Backoff::fixed(1h);
+  options.tuning.poll_interval = 2h;
+  options.logger = no_log();
+  Consumer consumer(clock.server().url(), {woken.name, other.name},
+                    ledger.watch([](const Message& message) { return test::ack_if(message.attempt() > 1); }), options);
+  consumer.start();
+  other.send("fails once");
+  REQUIRE(eventually([&] { return consumer.metrics().stats.nacked == 1; }, kPatience));
+  clock.jump(1h);
+  woken.send("wakes the consumer");
+  CHECK(eventually([&] { return ledger.attempts("fails once") == std::vector<int>{1, 2}; }, kPatience));
+}
+
 TEST_CASE("clock: a different clock after a reconnect has its own warning, once, and only if it is far off") {
   for (const milliseconds by : {milliseconds(3s), milliseconds(1h)}) {
     CAPTURE(by.count());
