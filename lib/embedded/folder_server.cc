@@ -4,6 +4,7 @@
 #include "os/environment.h"
 #include "os/interrupt.h"
 #include "os/resources.h"
+#include "redis/escaped.h"
 #include "redis/socket.h"
 
 #include <delayqueue/detail/owned.h>
@@ -46,8 +47,12 @@ void throw_if_interrupted() {
   if (Interrupt::is_raised_here()) fail("stopped before the server answered");
 }
 
-// A longer timeout would overflow a time that it is added to; a negative one is none.
 PrivateServerOptions validated(PrivateServerOptions options) {
+  for (const std::string& variable : options.environment) {
+    if (variable.find('=') == 0 || variable.find('=') == std::string::npos)
+      throw std::invalid_argument("environment: \"" + redis::escaped(variable) + "\"; expected NAME=value");
+  }
+  // A longer timeout would overflow a time that it is added to; a negative one is none.
   constexpr std::chrono::hours kLongest{365 * 24};
   options.start_timeout = std::clamp<milliseconds>(options.start_timeout, milliseconds(0), kLongest);
   return options;
@@ -224,7 +229,8 @@ Launch FolderServer::launch() const {
   result.words.insert(result.words.end(), options_.arguments.begin(), options_.arguments.end());
   for (auto& word : result.words) result.argv.push_back(word.data());
   result.argv.push_back(nullptr);
-  result.environment = server_environment();
+  result.variables = options_.environment;
+  result.environment = server_environment(result.variables);
   result.folder = opened_.get();
   result.parent = owner_;
   result.death_signal = temporary_ ? SIGKILL : SIGTERM;

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <tuple>
 
 extern char** environ;
@@ -117,13 +118,18 @@ Descriptor open_own_file(int folder, const char* name, int flags) {
   return Descriptor();
 }
 
-std::vector<char*> server_environment() {
-  std::vector<char*> variables;
-  for (char** variable = environ; trusts_environment() && *variable != nullptr; ++variable) {
-    variables.push_back(*variable);
+std::vector<char*> server_environment(std::vector<std::string>& variables) {
+  std::vector<char*> all;
+  for (char** inherited = environ; trusts_environment() && *inherited != nullptr; ++inherited) {
+    const auto replaces = [&](const std::string_view own) {
+      const std::string_view name = own.substr(0, own.find('=') + 1);
+      return std::string_view(*inherited).substr(0, name.size()) == name;
+    };
+    if (std::none_of(variables.begin(), variables.end(), replaces)) all.push_back(*inherited);
   }
-  variables.push_back(nullptr);
-  return variables;
+  for (std::string& own : variables) all.push_back(own.data());
+  all.push_back(nullptr);
+  return all;
 }
 
 Process::Process(const Launch& launch) try {

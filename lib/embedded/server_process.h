@@ -34,14 +34,16 @@ Descriptor open_own_file(int folder, const char* name, int flags);
 struct Launch {
   std::vector<std::string> words;
   std::vector<char*> argv;  // into words
-  std::vector<char*> environment;
-  int folder = -1;  // of the lock and the log; open in the parent
+  std::vector<std::string> variables;
+  std::vector<char*> environment;  // into variables, and into the environment of this process
+  int folder = -1;                 // of the lock and the log; open in the parent
   pid_t parent = -1;
   int death_signal = SIGKILL;  // that the system sends to the server when the parent ends
 };
 
-// The environment of this process for Launch; empty if it is not trusted (setuid programs).
-std::vector<char*> server_environment();
+// The environment of this process for Launch, without the variables that these replace, and these: NAME=value. None of
+// this process' if its environment is not trusted (setuid programs).
+std::vector<char*> server_environment(std::vector<std::string>& variables);
 
 // A report of the child to its parent: one before exec, and another one if exec failed.
 struct LaunchReport {

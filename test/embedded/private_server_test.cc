@@ -201,6 +201,26 @@ TEST_CASE("private server: inherits no open files and no blocked signals of the 
   ::close(leak);
 }
 
+TEST_CASE("private server: gets the variables of this process, those of its options in place of these") {
+  const Folder folder;
+  ::setenv("DELAYQUEUE_TEST", "this process", 1);
+  ::setenv("DELAYQUEUE_TEST_KEPT", "this process", 1);
+  PrivateServerOptions options;
+  options.program = folder.program("#!/bin/sh\nenv | grep ^DELAYQUEUE_TEST | sort >&2\n");
+  options.environment = {"DELAYQUEUE_TEST=the options", "DELAYQUEUE_TEST_MORE="};
+  const std::string error = error_of(options);
+  ::unsetenv("DELAYQUEUE_TEST");
+  ::unsetenv("DELAYQUEUE_TEST_KEPT");
+  CHECK(has(error,
+            "; its log:\nDELAYQUEUE_TEST=the options\nDELAYQUEUE_TEST_KEPT=this process\n"
+            "DELAYQUEUE_TEST_MORE="));
+  for (const char* wrong : {"", "NAME", "=value"}) {
+    options.environment = {wrong};
+    CHECK(thrown([&] { const PrivateServer refused(options); }) ==
+          "invalid_argument: environment: \"" + std::string(wrong) + "\"; expected NAME=value");
+  }
+}
+
 TEST_CASE("private server: ends with its process, even if that is killed") {
   Helper helper("private server", "");
   std::istringstream line(helper.line());

@@ -97,7 +97,7 @@ void Node::start() {
   if (options_.sentinel) launch.words.emplace_back("--sentinel");
   for (auto& word : launch.words) launch.argv.push_back(word.data());
   launch.argv.push_back(nullptr);
-  launch.environment = delayqueue::server_environment();
+  launch.environment = delayqueue::server_environment(launch.variables);
   const delayqueue::Descriptor folder = delayqueue::open_private_folder(file("."));
   launch.folder = folder.get();
   launch.parent = ::getpid();

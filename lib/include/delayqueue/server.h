@@ -94,6 +94,8 @@ struct PrivateServerOptions {
   std::string folder{};   // of data and socket; created (mode 0700) if missing; empty: temporary, removed at the end
   std::vector<std::string> arguments{};             // added to the command line, such as {"--maxmemory", "64mb"}
   std::chrono::milliseconds start_timeout{10'000};  // until it accepts commands; it may take longer to load its data
+  // Variables for the server, such as "MALLOC_CONF=narenas:2"; the others are those of this process.
+  std::vector<std::string> environment{};
 };
 
 // A Redis server that is a child of this process, for tests and for programs on a single machine. It listens only on a
