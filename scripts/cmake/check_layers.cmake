@@ -42,6 +42,8 @@ foreach(file IN LISTS files)
     set(allowed "\"(os|run|redis|store|queue|schedules|${CMAKE_MATCH_1})/.*\"|${public}|${detail}")
   elseif(file MATCHES "^lib/producer/")
     set(allowed "\"(os|run|redis|store|queue|producer)/.*\"|${public}|${detail}")
+  elseif(file MATCHES "^lib/testing/")  # also for programs with the shared library: of the library only what is public
+    set(allowed "\"(testing/.*|os/descriptor[.]h)\"|${public}")
   elseif(file MATCHES "^tools/dqctl/serve/")
     set(allowed "\"((output|serve)/)?[a-z_]+[.]h\"|${public}|<(nlohmann|openssl)/.*>")
   elseif(file MATCHES "^(examples|tools)/")

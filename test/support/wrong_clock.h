@@ -3,20 +3,18 @@
 #pragma once
 
 #include "support/raw_server.h"
+#include "testing/server_clock.h"
 
 namespace test {
 
 class WrongClock {
  public:
   WrongClock();
-  ~WrongClock();
-  WrongClock(const WrongClock&) = delete;
-  WrongClock& operator=(const WrongClock&) = delete;
 
   delayqueue::PrivateServer& server() { return *server_; }
 
   // Moves the server's clock forward, or back if `by` is negative. Takes effect before it returns.
-  void jump(std::chrono::milliseconds by);
+  void jump(std::chrono::milliseconds by) { clock_.move(by); }
 
   // Returns the path of a program that runs the command in its arguments. The clocks of that, also the steady one, jump
   // together with the server's, as if the time passed. Only if can_run_with_wrong_clock().
@@ -24,7 +22,7 @@ class WrongClock {
 
  private:
   TempDir folder_;
-  std::atomic<std::int64_t>* offset_ = nullptr;
+  delayqueue::testing::ServerClock clock_;
   std::unique_ptr<delayqueue::PrivateServer> server_;
 };
 

@@ -1,0 +1,22 @@
+# cmake -DFILE=<file> -DOUTPUT=<file.cc> -P embed.cmake
+#
+# Writes the bytes of clock.so, or none if FILE is empty, into a C++ source: see lib/testing/server_clock.cc.
+set(bytes "")
+if(FILE)
+  file(READ "${FILE}" bytes HEX)
+endif()
+string(LENGTH "${bytes}" size)
+math(EXPR size "${size} / 2")
+string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+file(WRITE "${OUTPUT}" "#include <cstddef>
+
+namespace delayqueue::testing {
+
+extern const unsigned char kClockLibrary[];
+extern const std::size_t kClockLibrarySize;
+
+const unsigned char kClockLibrary[] = {${bytes}0};
+const std::size_t kClockLibrarySize = ${size};
+
+}  // namespace delayqueue::testing
+")
