@@ -6,6 +6,7 @@
 #include "support/saved_queue.h"
 #include "support/seeds.h"
 
+#include <array>
 #include <random>
 
 // Messages with unique keys, and the limit of the length, in the scripts.
@@ -1221,18 +1222,10 @@ class RandomKeys {
 };
 
 TEST_CASE("unique R12 to R18: random runs: never two with a key, no send swallowed, no update lost") {
-  for (const Conflict conflict : {Conflict::keep, Conflict::replace, Conflict::postpone}) {
-    for (const bool breaks : {false, true}) {
-      for (const bool vandal : {false, true}) {
-        for (std::uint64_t seed = 1; seed <= test::seeds(3); ++seed) {
-          CAPTURE(static_cast<int>(conflict));
-          CAPTURE(breaks);
-          CAPTURE(vandal);
-          CAPTURE(seed);
-          RandomKeys(seed, breaks, vandal, conflict).run();
-        }
-      }
-    }
+  constexpr std::array kConflicts{Conflict::keep, Conflict::replace, Conflict::postpone};
+  for (std::uint64_t seed = 1; seed <= test::seeds(60); ++seed) {  // 12 combinations in turn
+    CAPTURE(seed);
+    RandomKeys(seed, seed / 3 % 2 == 1, seed / 6 % 2 == 1, kConflicts[seed % 3]).run();
   }
 }
 

@@ -22,6 +22,7 @@ constexpr std::chrono::seconds kRequestTime{5};  // for the TLS handshake and th
 constexpr std::chrono::seconds kWriteTime{10};   // for each part of an answer
 constexpr int kAcceptTick = 200;                 // ms
 constexpr std::chrono::milliseconds kAcceptPause{50};
+constexpr std::chrono::milliseconds kRoomTime{200};
 
 // Stand for every request: cpp-httplib only needs to know whether the answer has a body.
 constexpr std::string_view kGet = "GET / HTTP/1.1\r\n\r\n", kHead = "HEAD / HTTP/1.1\r\n\r\n";
@@ -196,7 +197,11 @@ void HttpServer::accept_one() {
     return;
   }
   if (clients_.size() >= kManyConnections) make_room();
-  if (clients_.size() >= kMostThreads) return;
+  // On a busy machine the threads of connections that were cut take a moment to end.
+  for (const auto until = Clock::now() + kRoomTime; clients_.size() >= kMostThreads; remove_done()) {
+    if (Clock::now() >= until) return;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
   Client& client = clients_.emplace_back(std::move(fd), std::move(address));
   try {
     client.thread = std::thread([this, &client] { serve(client); });

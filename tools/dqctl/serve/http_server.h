@@ -45,7 +45,7 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Accepts connections until over() is true, which it tests at least every 200 ms.
+  // Accepts connections until over() is true, which it tests at least every 400 ms.
   void run(const std::function<bool()>& over);
 
   // Ends all connections. False: after `limit` one still waits for its handler. Then do not destroy this object.
