@@ -3,6 +3,7 @@
 #include "store/limits.h"
 #include "store/script_calls.h"
 #include "support/all_moves.h"
+#include "support/seeds.h"
 
 #include <random>
 
@@ -362,10 +363,11 @@ TEST_CASE("limits R9: who frees a place wakes a consumer if a take was refused f
   }
 }
 
-// Random lives of messages, with settles that know nothing of places.
+// Random lives of messages, 10,000 of them, with settles that know nothing of places.
 TEST_CASE("limits R3: in random runs no more messages than the limit are in flight, and every place comes free") {
   std::mt19937 random(11);
-  for (int round = 0; round < 6; ++round) {
+  for (std::uint64_t round = 0; round < test::seeds(250); ++round) {
+    CAPTURE(round);
     const std::size_t most = 1 + random() % 8;
     LimitedQueue queue({"running", std::to_string(most)});
     Scene& scene = queue.scene;
