@@ -5,7 +5,6 @@
 #include "producer/send_reporter.h"
 #include "queue/option_checks.h"
 #include "queue/state.h"
-#include "redis/escaped.h"
 
 #include <chrono>
 #include <deque>
@@ -14,12 +13,6 @@
 #include <utility>
 
 namespace delayqueue {
-namespace {
-
-// The id of the caller; empty: Router makes one.
-std::string id_for(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
-
-}  // namespace
 
 class Producer::Impl {
  public:
@@ -44,14 +37,13 @@ class Producer::Impl {
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
   ProducerMetrics metrics() { return reporter_.metrics(router_); }
 
-  State cancel(const MessageRef& message);
-  Outcome reschedule(const MessageRef& message, const store::Due& due);
+  // `id`: of Sender::checked().
+  State cancel(const MessageRef& message, const std::string& id);
+  Outcome reschedule(const MessageRef& message, const std::string& id, const store::Due& due);
 
  private:
   std::vector<SendRequest> send(std::vector<PendingMessage> messages);
   std::vector<Sent> send_all(std::vector<PendingMessage> messages);
-  store::SendTerms terms_of(const SendOptions& options) const;
-  void check_payload(std::string_view payload) const;
 
   const ProducerOptions options_;
   SendReporter reporter_;
@@ -59,49 +51,30 @@ class Producer::Impl {
   AsyncQueue async_;  // last: its thread uses the members above
 };
 
-store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
-  store::SendTerms terms;
-  terms.due = due_of(options.delay, options.at);
-  terms.retries = options.retries.value_or(options_.retries);
-  if (terms.retries < 0)
-    throw std::invalid_argument("retries: " + std::to_string(terms.retries) + "; expected 0 or more");
-  if (options.ttl) check_at_least("ttl", *options.ttl, milliseconds(1));
-  terms.ttl = options.ttl.value_or(milliseconds(0));
-  terms.new_ids = options.id.empty();
-  terms.unique = key_terms_of(options.unique);
-  return terms;
-}
-
-void Producer::Impl::check_payload(std::string_view payload) const {
-  if (payload.size() <= options_.max_payload) return;
-  throw std::invalid_argument("payload: " + std::to_string(payload.size()) +
-                              " bytes; at most max_payload = " + std::to_string(options_.max_payload) + " are allowed");
-}
-
 Sent Producer::Impl::send(std::string_view payload, const SendOptions& options) {
-  check_payload(payload);
-  const store::SendTerms terms = terms_of(options);
+  check_payload(payload, options_);
+  const store::SendTerms terms = terms_of(options, options_);
   const std::string headers = packed_headers(options.headers);
   std::vector<PendingMessage> message;
-  message.push_back({id_for(options), payload, &terms, headers, options.unique.key});
+  message.push_back({id_of(options), payload, &terms, headers, options.unique.key});
   return std::move(send(std::move(message)).front().messages.front()).result();
 }
 
 bool Producer::Impl::send_async(std::string& payload, const SendOptions& options, SendCallback& done, bool may_block) {
-  check_payload(payload);
-  AsyncSend send{id_for(options), "", packed_headers(options.headers), terms_of(options), options.unique.key,
+  check_payload(payload, options_);
+  AsyncSend send{id_of(options), "", packed_headers(options.headers), terms_of(options, options_), options.unique.key,
                  std::move(done)};
   return async_.enqueue(std::move(send), payload, may_block);
 }
 
 std::vector<Sent> Producer::Impl::send_views(const std::vector<std::string_view>& payloads,
                                              const SendOptions& options) {
-  const store::SendTerms terms = terms_of(options);
+  const store::SendTerms terms = terms_of(options, options_);
   const std::string headers = packed_headers(options.headers);
   std::vector<PendingMessage> messages;
   messages.reserve(payloads.size());
   for (const std::string_view payload : payloads) {
-    check_payload(payload);
+    check_payload(payload, options_);
     messages.push_back({"", payload, &terms, headers});
   }
   return send_all(std::move(messages));
@@ -114,9 +87,9 @@ std::vector<Sent> Producer::Impl::send_batch(const std::vector<OutgoingMessage>&
   std::vector<PendingMessage> messages;
   messages.reserve(outgoing.size());
   for (const OutgoingMessage& message : outgoing) {
-    check_payload(message.payload);
-    terms.push_back(terms_of(message.options));
-    messages.push_back({id_for(message.options), message.payload, &terms.back(), "", message.options.unique.key});
+    check_payload(message.payload, options_);
+    terms.push_back(terms_of(message.options, options_));
+    messages.push_back({id_of(message.options), message.payload, &terms.back(), "", message.options.unique.key});
     if (message.options.headers.empty()) continue;
     messages.back().headers = headers.emplace_back(packed_headers(message.options.headers));
   }
@@ -150,23 +123,15 @@ std::vector<SendRequest> Producer::Impl::send(std::vector<PendingMessage> messag
   return requests;
 }
 
-State Producer::Impl::cancel(const MessageRef& message) {
-  if (message.key()) {
-    check_key("key", message.key()->str());
-    return state_of(router_.cancel_by_key(message.key()->str()));
-  }
-  const std::string id = id_of(message);
+State Producer::Impl::cancel(const MessageRef& message, const std::string& id) {
+  if (message.key()) return state_of(router_.cancel_by_key(message.key()->str()));
   const State state = state_of(router_.cancel(id));
   reporter_.log_risks(router_, id);
   return state;
 }
 
-Outcome Producer::Impl::reschedule(const MessageRef& message, const store::Due& due) {
-  if (message.key()) {
-    check_key("key", message.key()->str());
-    return rescheduled_of(router_.reschedule_by_key(message.key()->str(), due));
-  }
-  const std::string id = id_of(message);
+Outcome Producer::Impl::reschedule(const MessageRef& message, const std::string& id, const store::Due& due) {
+  if (message.key()) return rescheduled_of(router_.reschedule_by_key(message.key()->str(), due));
   const Outcome outcome = rescheduled_of(router_.reschedule(id, due));
   reporter_.log_risks(router_, id);
   return outcome;
@@ -197,12 +162,6 @@ bool Producer::do_send_async(std::string& payload, const SendOptions& options, S
 bool Producer::do_flush(milliseconds timeout) { return impl_->flush(timeout); }
 
 std::vector<Sent> Producer::do_send_views(const std::vector<std::string_view>& payloads, const SendOptions& options) {
-  if (!options.id.empty())
-    throw std::invalid_argument("id: " + options.id + "; every message of a batch needs its own");
-  if (!options.unique.key.empty()) {
-    throw std::invalid_argument("unique.key: \"" + redis::escaped(options.unique.key) +
-                                "\"; every message of a batch needs its own");
-  }
   if (!impl_->has_before_send()) return impl_->send_views(payloads, options);
   std::vector<OutgoingMessage> messages;
   messages.reserve(payloads.size());
@@ -219,10 +178,10 @@ std::vector<Sent> Producer::do_send_batch(const std::vector<OutgoingMessage>& me
   return impl_->send_batch(changed);
 }
 
-State Producer::do_cancel(const MessageRef& message) { return impl_->cancel(message); }
+State Producer::do_cancel(const MessageRef& message) { return impl_->cancel(message, checked(message)); }
 
 Outcome Producer::do_reschedule(const MessageRef& message, const RescheduleOptions& when) {
-  return impl_->reschedule(message, due_of(when.delay, when.at));
+  return impl_->reschedule(message, checked(message), due_of(when.delay, when.at));
 }
 
 ProducerMetrics Producer::metrics() const { return impl_->metrics(); }

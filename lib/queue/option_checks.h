@@ -46,12 +46,17 @@ void check_time(const char* field, milliseconds since_1970);
 // Refuses reserved names, which a received message may have, and returns the headers of a send in their stored form.
 std::string packed_headers(const Headers& headers);
 
+// Checks the payload of a send, and its options, without the headers.
+void check_payload(std::string_view payload, const ProducerOptions& producer);
+store::SendTerms terms_of(const SendOptions& options, const ProducerOptions& producer);
+
 // Checks a unique key, and the options of a send with one.
 void check_key(const char* field, std::string_view key);
 std::optional<store::KeyTerms> key_terms_of(const UniqueOptions& unique);
 
 // Validates ids and returns them in canonical form. Refuses keys.
 std::string id_of(const char* field, std::string_view id);
+std::string id_of(const SendOptions& options);  // empty: the library makes one
 std::string id_of(const MessageRef& message);
 std::vector<std::string> ids_of(const MessageRefs& messages);
 

@@ -165,6 +165,25 @@ std::string packed_headers(const Headers& headers) {
   return store::packed(headers);
 }
 
+void check_payload(std::string_view payload, const ProducerOptions& producer) {
+  if (payload.size() <= producer.max_payload) return;
+  throw std::invalid_argument("payload: " + std::to_string(payload.size()) +
+                              " bytes; at most max_payload = " + std::to_string(producer.max_payload) + " are allowed");
+}
+
+store::SendTerms terms_of(const SendOptions& options, const ProducerOptions& producer) {
+  store::SendTerms terms;
+  terms.due = due_of(options.delay, options.at);
+  terms.retries = options.retries.value_or(producer.retries);
+  if (terms.retries < 0)
+    throw std::invalid_argument("retries: " + std::to_string(terms.retries) + "; expected 0 or more");
+  if (options.ttl) check_at_least("ttl", *options.ttl, milliseconds(1));
+  terms.ttl = options.ttl.value_or(milliseconds(0));
+  terms.new_ids = options.id.empty();
+  terms.unique = key_terms_of(options.unique);
+  return terms;
+}
+
 void check_key(const char* field, std::string_view key) {
   if (!key.empty() && key.size() <= kMostKeyBytes) return;
   wrong(field, key.empty() ? "empty" : std::to_string(key.size()) + " bytes", "1 to 128 bytes");
@@ -202,6 +221,8 @@ std::string id_of(const char* field, std::string_view id) {
   }
   return *canonical;
 }
+
+std::string id_of(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
 
 std::string id_of(const MessageRef& message) {
   if (message.key()) wrong("id", "the key \"" + message.key()->str().substr(0, 64) + '"', "a UUID");

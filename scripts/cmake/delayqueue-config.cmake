@@ -1,5 +1,5 @@
-# find_package(delayqueue CONFIG [COMPONENTS static|shared]) gives delayqueue::delayqueue.
-# Without a component BUILD_SHARED_LIBS decides, as for a library built along.
+# find_package(delayqueue CONFIG [COMPONENTS static|shared]) gives delayqueue::delayqueue, and delayqueue::testing for
+# tests. Without a component BUILD_SHARED_LIBS decides, as for a library built along.
 set(_delayqueue_kind static)
 if(BUILD_SHARED_LIBS)
   set(_delayqueue_kind shared)
@@ -29,4 +29,9 @@ include("${CMAKE_CURRENT_LIST_DIR}/delayqueue-${_delayqueue_kind}.cmake")
 if(NOT TARGET delayqueue::delayqueue)
   add_library(delayqueue::delayqueue INTERFACE IMPORTED)
   target_link_libraries(delayqueue::delayqueue INTERFACE delayqueue::${_delayqueue_kind})
+endif()
+# A package of a distribution may leave it out.
+include("${CMAKE_CURRENT_LIST_DIR}/delayqueue-testing.cmake" OPTIONAL)
+if(TARGET delayqueue::testing)
+  set_property(TARGET delayqueue::testing PROPERTY INTERFACE_LINK_LIBRARIES delayqueue::delayqueue)
 endif()

@@ -1,6 +1,8 @@
 // send_async with a callback, try_send_async and flush; and a Sender that is no Producer.
 #include "support/test.h"
 
+#include <delayqueue/testing.h>
+
 #include "support/answers.h"
 #include "support/proxy.h"
 
@@ -258,36 +260,6 @@ TEST_CASE("~Producer: returns when all callbacks were called, also those of mess
   for (const AsyncSent& result : failed.all()) CHECK_FALSE(result);
 }
 
-// What a program's test may use in place of a Producer.
-class RecordingSender final : public Sender {
- public:
-  std::vector<std::string> sent{};
-
- private:
-  Sent do_send(std::string_view payload, const SendOptions&) override {
-    sent.emplace_back(payload);
-    return {new_id(), SendResult::created};
-  }
-  std::vector<Sent> do_send_batch(const std::vector<OutgoingMessage>& messages) override {
-    std::vector<Sent> all;
-    for (const OutgoingMessage& message : messages) all.push_back(do_send(message.payload, message.options));
-    return all;
-  }
-  std::vector<Sent> do_send_views(const std::vector<std::string_view>& payloads, const SendOptions& options) override {
-    std::vector<Sent> all;
-    for (const std::string_view payload : payloads) all.push_back(do_send(payload, options));
-    return all;
-  }
-  bool do_send_async(std::string& payload, const SendOptions& options, SendCallback& done, bool may_block) override {
-    if (!may_block && payload.empty()) return false;
-    done(do_send(payload, options));
-    return true;
-  }
-  bool do_flush(milliseconds) override { return true; }
-  State do_cancel(const MessageRef& message) override { return message.id().empty() ? State::unknown : State::pending; }
-  Outcome do_reschedule(const MessageRef&, const RescheduleOptions&) override { return Outcome::done; }
-};
-
 void remind(Sender& sender) {
   CHECK(sender.send("a").created());
   CHECK(sender.send_batch({"b", "c"}).size() == 2);
@@ -308,9 +280,12 @@ TEST_CASE("Sender: a program that takes one works with a Producer, and with anot
   remind(queue.producer);
   CHECK(queue.inspector.counts().totals.sent == 7);
   CHECK(queue.inspector.counts().totals.cancelled == 1);
-  RecordingSender recorder;
+  testing::RecordingSender recorder;
   remind(recorder);
-  CHECK((recorder.sent == std::vector<std::string>{"a", "b", "c", "d", "e", "f", "g"}));
+  std::vector<std::string> payloads;
+  for (const OutgoingMessage& message : recorder.sent()) payloads.push_back(message.payload);
+  CHECK((payloads == std::vector<std::string>{"a", "b", "c", "d", "e", "f", "g"}));
+  CHECK(recorder.cancelled().size() == 1);
 }
 
 }  // namespace

@@ -121,6 +121,8 @@ class AsyncSent {
 
 using SendCallback = std::function<void(const AsyncSent&)>;
 
+struct ProducerOptions;  // see producer.h
+
 // The interface for sending to one queue. Any thread. A Producer is one; a function that takes a Sender& can be tested
 // with another one. Derive from it in tests only: minor versions add functions.
 class DELAYQUEUE_EXPORT Sender {
@@ -157,10 +159,10 @@ class DELAYQUEUE_EXPORT Sender {
   // SendOptions::id and unique must be empty, because every message needs its own.
   template <class Range, class = internal::IfPayloads<Range>>
   std::vector<Sent> send_batch(const Range& payloads, const SendOptions& options = {}) {
-    return do_send_views(std::vector<std::string_view>(std::begin(payloads), std::end(payloads)), options);
+    return send_views(std::vector<std::string_view>(std::begin(payloads), std::end(payloads)), options);
   }
   std::vector<Sent> send_batch(std::initializer_list<internal::Payload> payloads, const SendOptions& options = {}) {
-    return do_send_views(std::vector<std::string_view>(payloads.begin(), payloads.end()), options);
+    return send_views(std::vector<std::string_view>(payloads.begin(), payloads.end()), options);
   }
 
   // Sends without waiting for Redis. The result goes to `done`, or to the future, whose get() throws what send() would
@@ -212,7 +214,15 @@ class DELAYQUEUE_EXPORT Sender {
   Sender(Sender&&) noexcept = default;
   Sender& operator=(Sender&&) noexcept = default;
 
+  // The checks of a Producer, for Senders of tests. They throw std::invalid_argument with the same texts. The last one
+  // returns the id in lower case; empty: it is a Key.
+  static void check(const ProducerOptions& options);
+  static void check(std::string_view payload, const SendOptions& options, const ProducerOptions& producer);
+  static void check(const RescheduleOptions& when);
+  static std::string checked(const MessageRef& message);
+
  private:
+  std::vector<Sent> send_views(const std::vector<std::string_view>& payloads, const SendOptions& options);
   virtual Sent do_send(std::string_view payload, const SendOptions& options) = 0;
   virtual std::vector<Sent> do_send_batch(const std::vector<OutgoingMessage>& messages) = 0;
   virtual std::vector<Sent> do_send_views(const std::vector<std::string_view>& payloads,
