@@ -15,7 +15,7 @@ for option in "$@"; do
 done
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-# program or header          apt               dnf                  apk                 brew
+# program, header or file     apt               dnf                  apk                 brew
 table='
 c++                          g++               gcc-c++              g++                 -
 cmake                        cmake             cmake                cmake               cmake
@@ -26,6 +26,8 @@ redis-server|valkey-server   redis-server      valkey               redis       
 <hiredis/hiredis.h>          libhiredis-dev    hiredis-devel        hiredis-dev         hiredis
 <openssl/ssl.h>              libssl-dev        openssl-devel        openssl-dev         openssl@3
 <uuid/uuid.h>                uuid-dev          libuuid-devel        util-linux-dev      util-linux
+<cctz/time_zone.h>           libcctz-dev       cctz-devel           -                   cctz
+/usr/share/zoneinfo/Etc/UTC  tzdata            tzdata               tzdata              -
 <nlohmann/json.hpp>          nlohmann-json3-dev json-devel          nlohmann-json       nlohmann-json
 <doctest/doctest.h>          doctest-dev       doctest-devel        doctest-dev         doctest
 <CLI/CLI.hpp>                libcli11-dev      cli11-devel          cli11-dev           cli11
@@ -94,6 +96,7 @@ links() {
 is_installed() {
   case $1 in
     -*) links "$1" ;;
+    /*) [ -e "$1" ] ;;
     '<'*) printf '#if !__has_include(%s)\n#error\n#endif\n' "$1" | c++ -std=c++17 -E -x c++ - >/dev/null 2>&1 ;;
     *'|'*) command -v "${1%|*}" >/dev/null || command -v "${1#*|}" >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
