@@ -104,8 +104,9 @@ Verdict handle(LoggedDelivery& delivery, const Task& task, int attempt) {
       if (first) delivery.die();
       break;
     case Kind::snooze:
-      if (now_us() / 1000 < task.number) return delivery.record("snooze", delayqueue::snooze(300ms));
-      break;
+      if (now_us() / 1000 >= task.number) break;
+      if (task.number % 8 == 0) return delivery.record("snooze", delayqueue::pause_queue(40ms, "as after a 429"));
+      return delivery.record("snooze", delayqueue::snooze(300ms));
     case Kind::nack:
       return delivery.record("nack", delayqueue::nack(milliseconds(task.number), "always"));
     case Kind::reject:
