@@ -28,7 +28,7 @@ class Cron {
 
   bool is_every_hour() const { return every_hour_; }  // such as "30 * * * *"
 
-  // The expression means a distance, not a time of day: its second, minute or hour begins with '*', or it is every hour.
+  // The expression means a distance, not a time of day: its second, minute or hour begins with '*', or is every hour.
   bool is_interval() const { return interval_; }
 
  private:

@@ -1,12 +1,14 @@
-// Schedule: when a recurring message is due, and what it holds.
+// Schedule: when a recurring message is due, and what it holds; and next_times().
 #pragma once
 
 #include <delayqueue/message.h>
 #include <delayqueue/version.h>
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace delayqueue {
 inline namespace DELAYQUEUE_ABI {
@@ -45,6 +47,16 @@ struct Schedule {
   // No slot is later than this, which is from 1970 to the end of 2199; unset: no end.
   std::optional<std::chrono::system_clock::time_point> until{};
 };
+
+// The first times of a schedule that are later than `after`: `count` of them, at most 10,000; fewer if it ends. It
+// needs no server. Several threads may call it at the same time.
+//
+// Throws std::invalid_argument with the member, its value and the reason if the schedule is not valid, such as
+//   cron "0 9 31 2 *": at character 5: no such date: it never occurs
+// Throws SetupError if `zone` is not UTC, and this machine has no time zone data or the library was built without. The
+// data of a zone is read when a process first needs it: a process that runs does not notice newer data.
+DELAYQUEUE_EXPORT std::vector<std::chrono::system_clock::time_point> next_times(
+    const Schedule& schedule, std::chrono::system_clock::time_point after, std::size_t count);
 
 }  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue
