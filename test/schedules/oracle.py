@@ -5,8 +5,8 @@ Python's zoneinfo: no search, and no parser, because each field is made together
   oracle.py SEED CASES FIRST_YEAR LAST_YEAR PER_CHANGE
 
 PER_CHANGE cases are near each change of the offset of 20 zones in these years; the other ones are at random times in
-these years, half of them in UTC. Each line: expression, zone, a time in seconds since 1970, and the first slots later
-than it, as seconds after it. oracle.txt is the output for 37 440 2019 2024 1: of years whose rules do not change any
+these years, half of them in UTC. Each line: expression|zone|a time in seconds since 1970+the first slots later than it,
+as seconds after it. oracle.txt is the output for 37 440 2019 2024 1: of years whose rules do not change any
 more. To compare another table:
 
   python3 test/schedules/oracle.py 1 2000 2019 2028 3 >table
@@ -227,7 +227,7 @@ def main():
     for expression, zone, after, count in rows:
         slots = slots_after(expression, zone, after, count, 60 if count == 5 else 390)
         if slots:
-            print(f"{expression.text}|{zone}|{after}|{' '.join(str(slot - after) for slot in slots)}")
+            print(f"{expression.text}|{zone}|{after}+{','.join(str(slot - after) for slot in slots)}")
 
 
 if __name__ == "__main__":
