@@ -79,5 +79,20 @@ TEST_CASE("cron R31: random expressions, near all offset changes of 20 zones and
   if (other != nullptr) MESSAGE(std::string(other) << ": " << compare(other) << " times");
 }
 
+TEST_CASE("cron R31: the published table of Cronos, with the reason of each difference") {
+  if (!has_zones()) return;
+  CHECK(compare(test::source_path("test/schedules/cronos.txt")) > 1000);
+}
+
+TEST_CASE("cron R30: what Cronos refuses is refused") {
+  std::size_t refused = 0;
+  for (const std::string& expression : lines_of(test::source_path("test/schedules/cronos_refused.txt"))) {
+    CAPTURE(expression);
+    CHECK(has(thrown([&] { Cron{expression}; }), "invalid_argument: cron \""));
+    ++refused;
+  }
+  CHECK(refused > 300);
+}
+
 }  // namespace
 }  // namespace delayqueue::schedules
