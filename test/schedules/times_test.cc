@@ -94,5 +94,9 @@ TEST_CASE("cron R30: what Cronos refuses is refused") {
   CHECK(refused > 300);
 }
 
+TEST_CASE("cron R30: answers of Quartz to expressions with L, W and #, with the reason of each difference") {
+  CHECK(compare(test::source_path("test/schedules/quartz.txt")) == 400);
+}
+
 }  // namespace
 }  // namespace delayqueue::schedules
