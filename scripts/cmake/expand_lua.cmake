@@ -92,6 +92,7 @@ endmacro()
 # Sets `script` to the expanded text of the file.
 macro(expand file)
   file(READ "${file}" script)
+  string(REGEX REPLACE "\n--!  +" " " script "${script}")  # a line of the manifest goes on in the next one
   string(REGEX REPLACE "\n *--! check [a-z_0-9]+\n" "\n" script "${script}")
   string(REGEX REPLACE " *--! check [a-z_0-9]+\n" "\n" script "${script}")
   string(REGEX MATCH "^(--[^\n]*\n)*" header "${script}")
@@ -144,7 +145,7 @@ macro(expand file)
 endmacro()
 
 # Keys of which the queue has none, or more than one: the caller names them.
-set(own_keys body payload token state list deleted)
+set(own_keys body payload token state list deleted waiting)
 
 # Appends the class of a call to `calls`, and its arguments to `arguments`.
 macro(add_call name)

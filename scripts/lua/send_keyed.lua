@@ -178,7 +178,8 @@ if #new > 0 then
   else
     is_probe = redis.call('LPUSH', ready, unpack(created)) == #created
   end
-  if not new_ids then remove_earlier(created, has_retry_entries) end  --! check new_message_leaves_nothing_earlier
+  --! check new_message_leaves_nothing_earlier
+  if not new_ids then remove_earlier(created, has_retry_entries, later) end
   if #noted_keys > 0 then redis.call('HSET', keys, unpack(noted_keys)) end  --! check message_has_its_key
   if #packed > 0 then redis.call('HSET', headers, unpack(packed)) end  --! check headers_are_stored
   if #entries > 0 then redis.call('HSET', unique, unpack(entries)) end  --! check new_message_holds_its_key

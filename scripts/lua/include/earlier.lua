@@ -1,7 +1,7 @@
 --! keys pending unack dead attempts
 -- Removes what earlier messages with these ids have left behind. If retry has entries, one of them may be of such a
--- message: it must not count as a delivery of the new one.
-local function remove_earlier(ids, has_retry_entries)
+-- message: it must not count as a delivery of the new one. later: the new messages are in pending.
+local function remove_earlier(ids, has_retry_entries, later)
   if not later then redis.call('ZREM', pending, unpack(ids)) end  --! check new_message_leaves_pending
   redis.call('ZREM', unack, unpack(ids))  --! check new_message_leaves_unack
   redis.call('ZREM', dead, unpack(ids))  --! check new_message_leaves_dead
