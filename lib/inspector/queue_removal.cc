@@ -18,7 +18,9 @@ Remains QueueRemoval::run() {
   for (const unsigned partition : partitions_.all()) numbers.insert(partition);
   for (const unsigned partition : numbers) all_.push_back(&partitions_.of(partition));
   Remains remains = find_all();
-  if (remains.wrong_type || remains.pending + remains.unack + remains.dead > 0) return remains;
+  if (remains.wrong_type || remains.pending + remains.unack + remains.dead + remains.schedules > 0) {
+    return remains;
+  }
   for (SharedConnection* const partition : all_) {
     const store::Keys& keys = partition->moves().keys();
     for (const std::string* list : {&keys.ready, &keys.retry}) remove_hints(*partition, *list);
@@ -35,8 +37,8 @@ Remains QueueRemoval::find_all() {
   Remains sum;
   for (SharedConnection* const partition : all_) {
     const Remains remains = find(*partition);
-    for (const auto count :
-         {&Remains::pending, &Remains::ready, &Remains::unack, &Remains::retry, &Remains::dead, &Remains::retries}) {
+    for (const auto count : {&Remains::pending, &Remains::ready, &Remains::unack, &Remains::retry, &Remains::dead,
+                             &Remains::retries, &Remains::schedules}) {
       sum.*count += remains.*count;
     }
     sum.wrong_type = sum.wrong_type || remains.wrong_type;
@@ -50,9 +52,10 @@ Remains QueueRemoval::find(SharedConnection& partition) {
     redis::Pipeline pipeline(connection);
     Remains remains;
     const std::tuple<const char*, const std::string*, std::uint64_t*> lengths[] = {
-        {"ZCARD", &keys.pending, &remains.pending}, {"LLEN", &keys.ready, &remains.ready},
-        {"ZCARD", &keys.unack, &remains.unack},     {"LLEN", &keys.retry, &remains.retry},
-        {"ZCARD", &keys.dead, &remains.dead},       {"HLEN", &keys.count, &remains.retries}};
+        {"ZCARD", &keys.pending, &remains.pending},   {"LLEN", &keys.ready, &remains.ready},
+        {"ZCARD", &keys.unack, &remains.unack},       {"LLEN", &keys.retry, &remains.retry},
+        {"ZCARD", &keys.dead, &remains.dead},         {"HLEN", &keys.count, &remains.retries},
+        {"HLEN", &keys.schedules, &remains.schedules}};
     for (const auto& length : lengths) pipeline.command(std::get<0>(length)).key(*std::get<1>(length));
     pipeline.run();
     for (std::size_t i = 0; i < std::size(lengths); ++i) {

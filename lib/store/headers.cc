@@ -130,16 +130,21 @@ std::optional<std::string> take_text(std::string_view& bytes) {
   return text;
 }
 
-}  // namespace
-
-std::string packed(const Headers& headers) {
+template <class Pairs>
+std::string packed_pairs(const Pairs& pairs) {
   std::string bytes;
-  for (const auto& [name, value] : headers) {
+  for (const auto& [name, value] : pairs) {
     append(bytes, name);
     append(bytes, value);
   }
   return bytes;
 }
+
+}  // namespace
+
+std::string packed(const Headers& headers) { return packed_pairs(headers); }
+
+std::string packed_own(const std::vector<std::pair<std::string, std::string>>& own) { return packed_pairs(own); }
 
 void check_not_reserved(const Headers& headers) {
   for (const auto& [name, value] : headers) delayqueue::check_not_reserved(name);

@@ -9,11 +9,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace delayqueue::store {
 
 // Empty for no headers.
 std::string packed(const Headers& headers);
+
+// Headers of the library itself, whose names are reserved. They may follow other packed headers.
+std::string packed_own(const std::vector<std::pair<std::string, std::string>>& own);
 
 // Throws std::invalid_argument for a name that is reserved: see Headers.
 void check_not_reserved(const Headers& headers);

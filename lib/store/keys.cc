@@ -86,6 +86,9 @@ Keys make_keys(const std::string& queue, const KeyScheme& options, unsigned part
   keys.running = keys.base + ":running";
   keys.unique = keys.base + ":unique";
   keys.keys = keys.base + ":keys";
+  keys.schedules = keys.base + ":schedules";
+  keys.slots = keys.base + ":schedules:next";
+  keys.open = keys.base + ":schedules:open";
   keys.consumers = keys.base + ":consumers";
   keys.actions = keys.base + ":actions";
   keys.bodies = (options.bodies_under_dp ? base_of("dp", queue, options.hash_tag) : keys.base) + ":msg:";

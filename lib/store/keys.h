@@ -1,6 +1,6 @@
 // The names of a queue's keys. No other file builds one. Names and types are those of the Go library
 // HDT3213/delayqueue. This library adds attempts, reason, headers, dead, stats, paused, wake, wakes, watch, lock,
-// settings, limits, running, unique, keys, consumers and actions.
+// settings, limits, running, unique, keys, schedules and what belongs to them, consumers and actions.
 //
 // A queue may have several partitions. Each is a complete set of keys, in another slot of a Cluster than the other
 // ones. Partition 0 has the keys of a queue without partitions.
@@ -22,6 +22,9 @@ struct Keys {
   std::string attempts, reason, headers, dead, stats, paused, wake, watch, lock, settings;
   std::string limits, running;  // exist only while the queue has limits
   std::string unique, keys;     // exist only while the queue has messages with unique keys
+  // Only of partition 0, while the queue has schedules: their definitions; the slot of the newest occurrence of each; and
+  // the occurrence that may be handled, of those that do not overlap. `slots` is schedules:next, `open` schedules:open.
+  std::string schedules, slots, open;
   std::string wakes;            // only of partition 0: it has the wake-ups of the others
   std::string consumers;        // only of partition 0: the registry of the queue's consumers
   std::string actions;          // only of partition 0: what operators have done

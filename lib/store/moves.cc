@@ -468,11 +468,89 @@ Answer<Purged> Moves::purge_some(Pipeline& pipeline, const char* what, const std
   return {pipeline, as_purged};
 }
 
+namespace {
+
+const char* name_of(ScheduleMode mode) {
+  switch (mode) {
+    case ScheduleMode::set:
+      return "set";
+    case ScheduleMode::pause:
+      return "pause";
+    case ScheduleMode::resume:
+      return "resume";
+    case ScheduleMode::remove:
+      break;
+  }
+  return "remove";
+}
+
+// The id of the occurrence of a slot; without one an id that is not used.
+std::string waiting_id(const Keys& keys, std::string_view name, std::optional<std::int64_t> slot_ms) {
+  return slot_ms ? occurrence_id(keys, name, *slot_ms) : "00000000-0000-0000-0000-000000000000";
+}
+
+arg::slot slot_arg(std::optional<std::int64_t> slot_ms) { return slot_ms ? arg::slot(*slot_ms) : arg::slot(""); }
+
+template <class Call>
+void add_bodies(Call& call, const Keys& keys, std::string_view name, const Occurrences& occurrences) {
+  for (const std::int64_t slot : occurrences.slots_ms) call.body({keys.bodies, occurrence_id(keys, name, slot)});
+}
+
+template <class Call>
+void add_occurrences(Call& call, std::string_view name, const Occurrences& occurrences) {
+  for (const std::int64_t slot : occurrences.slots_ms) {
+    call.each(arg::occurrence(slot), arg::header(occurrence_headers(occurrences, name, slot)));
+  }
+}
+
+}  // namespace
+
+Answer<ScheduleChanged> Moves::schedule(Pipeline& pipeline, const ScheduleChange& change) const {
+  const Occurrences& occurrences = change.occurrences;
+  calls::schedule call(pipeline, keys_, {keys_.bodies, waiting_id(keys_, change.name, change.slot_ms)});
+  add_bodies(call, keys_, change.name, occurrences);
+  call.args(arg::name(change.name), arg::mode(name_of(change.mode)), arg::generation(change.generation),
+            slot_arg(change.slot_ms), arg::definition(change.definition), arg::most(kMostSchedules),
+            arg::retries(occurrences.retries), arg::ttl(occurrences.ttl.count()), arg::payload(occurrences.payload));
+  add_occurrences(call, change.name, occurrences);
+  return {pipeline, as_schedule_changed};
+}
+
+Answer<ReadSchedules> Moves::due_schedules(Pipeline& pipeline, std::size_t limit, std::size_t offset) const {
+  calls::read_schedules(pipeline, keys_).args(arg::limit(std::min(limit, kMostOccurrences)), arg::offset(offset));
+  return {pipeline, as_read_schedules};
+}
+
+Answer<ReadSchedules> Moves::read_schedules(Pipeline& pipeline, const std::vector<std::string>& names) const {
+  calls::read_schedules call(pipeline, keys_);
+  call.args(arg::limit(0), arg::offset(0));
+  for (const std::string& name : names) call.each(arg::name(name));
+  return {pipeline, as_read_schedules};
+}
+
+Answer<Advanced> Moves::advance(Pipeline& pipeline, const Advance& advance) const {
+  const Occurrences& occurrences = advance.occurrences;
+  calls::advance call(pipeline, keys_, {keys_.bodies, waiting_id(keys_, advance.name, advance.slot_ms)});
+  add_bodies(call, keys_, advance.name, occurrences);
+  call.args(arg::name(advance.name), arg::generation(advance.generation), slot_arg(advance.slot_ms),
+            advance.last_ms ? arg::last(*advance.last_ms) : arg::last(""), arg::takes_back(advance.takes_back),
+            arg::skips(occurrences.skips), arg::is_ahead(advance.is_ahead), arg::retries(occurrences.retries),
+            arg::ttl(occurrences.ttl.count()), arg::payload(occurrences.payload));
+  add_occurrences(call, advance.name, occurrences);
+  return {pipeline, as_advanced};
+}
+
+Answer<Begun> Moves::begin(Pipeline& pipeline, std::string_view name, std::int64_t slot_ms, std::string_view id) const {
+  calls::begin(pipeline, keys_).args(arg::name(name), arg::slot(slot_ms), arg::id(id));
+  return {pipeline, as_begun};
+}
+
 Answer<bool> Moves::forget(Pipeline& pipeline) const {
   calls::forget call(pipeline, keys_);
-  for (const std::string* key : {&keys_.attempts, &keys_.reason, &keys_.headers, &keys_.stats, &keys_.paused,
-                                 &keys_.wake, &keys_.wakes, &keys_.watch, &keys_.lock, &keys_.limits, &keys_.running,
-                                 &keys_.unique, &keys_.keys, &keys_.consumers, &keys_.actions}) {
+  for (const std::string* key :
+       {&keys_.attempts, &keys_.reason, &keys_.headers, &keys_.stats, &keys_.paused, &keys_.wake, &keys_.wakes,
+        &keys_.watch, &keys_.lock, &keys_.limits, &keys_.running, &keys_.unique, &keys_.keys, &keys_.slots, &keys_.open,
+        &keys_.consumers, &keys_.actions}) {
     call.deleted(*key);
   }
   return {pipeline, as_done};

@@ -7,6 +7,7 @@
 #include "store/keys.h"
 #include "store/record.h"
 #include "store/results.h"
+#include "store/schedules.h"
 #include "store/scripts.h"
 
 #include <chrono>
@@ -273,6 +274,16 @@ class Moves {
   Answer<Purged> purge_hints(Pipeline& pipeline, const std::string& list) const;
   // state: the key of pending, ready, retry or dead.
   Answer<PurgedIds> purge_ids(Pipeline& pipeline, const std::string& state, const std::vector<std::string>& ids) const;
+
+  // Schedules: see schedules.h. Only in partition 0.
+  Answer<ScheduleChanged> schedule(Pipeline& pipeline, const ScheduleChange& change) const;
+  // Schedules that are due, at most `limit`, behind the first `offset` of them.
+  Answer<ReadSchedules> due_schedules(Pipeline& pipeline, std::size_t limit, std::size_t offset) const;
+  // Those with these names, due or not.
+  Answer<ReadSchedules> read_schedules(Pipeline& pipeline, const std::vector<std::string>& names) const;
+  Answer<Advanced> advance(Pipeline& pipeline, const Advance& advance) const;
+  // Whether this occurrence, of those that do not overlap, may be handled now.
+  Answer<Begun> begin(Pipeline& pipeline, std::string_view name, std::int64_t slot_ms, std::string_view id) const;
 
   // Deletes the remaining keys of the queue. False: nothing was deleted, since messages or garbage are left.
   Answer<bool> forget(Pipeline& pipeline) const;

@@ -213,4 +213,37 @@ Purged as_purged(Reply reply) { return {as_count(reply[0]), as_count(reply[1]), 
 
 PurgedIds as_purged_ids(Reply reply) { return {as_text(reply[0]), as_count(reply[1])}; }
 
+namespace {
+
+// A slot in ms; unset: there is none.
+std::optional<std::int64_t> as_slot(Reply reply) {
+  if (reply.text().empty()) return std::nullopt;
+  return std::min(time_of_score(reply.text()), kLatestUs / 1000);
+}
+
+// The first letter of a word that the script answers.
+char as_letter(Reply reply) {
+  if (reply.text().empty()) throw ReplyError("unexpected answer: no outcome");
+  return reply.text().front();
+}
+
+}  // namespace
+
+ScheduleChanged as_schedule_changed(Reply reply) { return {as_letter(reply[0]), as_text(reply[1]), as_slot(reply[2])}; }
+
+ReadSchedules as_read_schedules(Reply reply) {
+  ReadSchedules read{as_now(reply[0]), as_wait(reply[1]), reply[2].integer() == 1, {}};
+  for (std::size_t i = 3; i + 2 < reply.size(); i += 3) {
+    read.schedules.push_back({as_text(reply[i]), as_slot(reply[i + 1]), as_text(reply[i + 2])});
+  }
+  return read;
+}
+
+Advanced as_advanced(Reply reply) { return {as_letter(reply[0]), as_count(reply[1]), reply[2].integer() == 1}; }
+
+Begun as_begun(Reply reply) {
+  const std::int64_t answer = reply.integer();
+  return answer == 0 ? Begun::skip : answer == 2 ? Begun::wait : Begun::handle;
+}
+
 }  // namespace delayqueue::store

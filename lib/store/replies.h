@@ -4,6 +4,7 @@
 
 #include "redis/reply.h"
 #include "store/results.h"
+#include "store/schedules.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -59,5 +60,10 @@ Renewed as_renewed(redis::Reply reply);
 Reclaimed as_reclaimed(redis::Reply reply);
 Purged as_purged(redis::Reply reply);
 PurgedIds as_purged_ids(redis::Reply reply);
+
+ScheduleChanged as_schedule_changed(redis::Reply reply);
+ReadSchedules as_read_schedules(redis::Reply reply);
+Advanced as_advanced(redis::Reply reply);
+Begun as_begun(redis::Reply reply);
 
 }  // namespace delayqueue::store

@@ -168,6 +168,11 @@ const std::vector<AnyMove>& other_scripts() {
        [](Scene& s) {
          show(s, [&](Pipeline& p) { return register_consumer(p, s.keys(), "me", "host=x", milliseconds(60'000)); });
        }},
+      {"read_schedules",
+       [](Scene& s) {
+         show(s, [&](Pipeline& p) { return s.moves().due_schedules(p, 100, 0); });
+         show(s, [&](Pipeline& p) { return s.moves().read_schedules(p, {"tick", "none"}); });
+       }},
       {"unlock", [](Scene& s) { show(s, [&](Pipeline& p) { return s.moves().unlock(p, "another"); }); }},
       {"check", [](Scene& s) {
          const std::vector<std::string> ids = s.ids(names);

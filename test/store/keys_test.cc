@@ -29,6 +29,9 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
   CHECK(keys.running == "dp:orders:running");
   CHECK(keys.unique == "dp:orders:unique");
   CHECK(keys.keys == "dp:orders:keys");
+  CHECK(keys.schedules == "dp:orders:schedules");
+  CHECK(keys.slots == "dp:orders:schedules:next");
+  CHECK(keys.open == "dp:orders:schedules:open");
   CHECK(keys.consumers == "dp:orders:consumers");
   CHECK(keys.actions == "dp:orders:actions");
   CHECK(keys.queues == "dp:queues");

@@ -3,9 +3,16 @@
 namespace test {
 
 using namespace std::chrono_literals;
+using delayqueue::Headers;
+using delayqueue::store::Advance;
 using delayqueue::store::Conflict;
 using delayqueue::store::KeyTerms;
 using delayqueue::store::Moves;
+using delayqueue::store::occurrence_id;
+using delayqueue::store::Occurrences;
+using delayqueue::store::ScheduleChange;
+using delayqueue::store::ScheduleMode;
+using delayqueue::store::StoredSchedule;
 
 namespace {
 
@@ -66,6 +73,63 @@ void add_keys(Scene& scene) {
     scene.cmd({"HSET", scene.keys().keys, id, std::string("key ") + name});
     scene.cmd({"HSET", scene.keys().unique, std::string("key ") + name, id + " 1700000000000000 0"});
   }
+}
+
+}  // namespace
+
+namespace {
+
+constexpr char kSchedule[] = "tick";
+
+std::int64_t slot_at(Scene& scene, milliseconds in) { return scene.start_ms() / 1000 * 1000 + in.count(); }
+
+Occurrences occurrences(const std::vector<std::int64_t>& slots, milliseconds ttl = 0ms) {
+  static const Headers headers{{"k", "v"}};
+  Occurrences all;
+  all.slots_ms = slots;
+  all.payload = "new";
+  all.headers = &headers;
+  all.ttl = ttl;
+  all.skips = true;
+  return all;
+}
+
+// Changes the schedule as a client does: it reads what is stored first.
+void change_schedule(Scene& scene, ScheduleMode mode, const std::string& definition,
+                     const std::vector<std::int64_t>& slots) {
+  const StoredSchedule now = scene.run(&Moves::read_schedules, {kSchedule}).schedules.at(0);
+  scene.run(&Moves::schedule, ScheduleChange{kSchedule, mode, std::strtoll(now.text.c_str(), nullptr, 10), now.slot_ms,
+                                             definition, occurrences(slots, 1h)});
+}
+
+void advance_schedule(Scene& scene, bool takes_back, const std::vector<std::int64_t>& slots) {
+  Advance advance;
+  advance.name = kSchedule;
+  advance.generation = 1'700'000'000'000'000;
+  advance.slot_ms = slot_at(scene, -10min);
+  if (!slots.empty()) advance.last_ms = slots.back();
+  advance.takes_back = takes_back;
+  advance.occurrences = occurrences(slots);
+  scene.run(&Moves::advance, advance);
+}
+
+// A schedule whose newest occurrence, which waits, has this slot.
+template <int minutes>
+void add_schedule(Scene& scene) {
+  const auto& keys = scene.keys();
+  const std::int64_t slot = slot_at(scene, std::chrono::minutes(minutes));
+  const std::string score = std::to_string(slot / 1000), id = occurrence_id(keys, kSchedule, slot);
+  scene.cmd({"HSET", keys.schedules, kSchedule, "1700000000000000 active\nold"});
+  scene.cmd({"ZADD", keys.slots, score, kSchedule});
+  scene.cmd({"HSET", keys.open, kSchedule, std::to_string(slot - 60'000) + " " + scene.id("held") + " 1"});
+  scene.cmd({"SET", keys.bodies + id, "old"});
+  scene.cmd({"HSET", keys.count, id, "7"});
+  scene.cmd({"HSET", keys.headers, id, kHeaders});
+  scene.cmd({"ZADD", keys.pending, score, id});
+}
+
+void add_paused_schedule(Scene& scene) {
+  scene.cmd({"HSET", scene.keys().schedules, kSchedule, "1700000000000000 paused\nold"});
 }
 
 }  // namespace
@@ -518,6 +582,35 @@ const std::vector<AnyMove>& all_moves() {
       {"purge pending", [](Scene& s) { s.run(&Moves::purge_zset, s.keys().pending, 1, std::nullopt, 0); }},
       {"purge dead", [](Scene& s) { s.run(&Moves::purge_zset, s.keys().dead, 200, 1min, 0); }},
       {"purge ready", [](Scene& s) { s.run(&Moves::purge_list, s.keys().ready, 3); }},
+      {"schedule set", [](Scene& s) { change_schedule(s, ScheduleMode::set, "new", {slot_at(s, 5min)}); }},
+      {"schedule set with another definition",
+       [](Scene& s) { change_schedule(s, ScheduleMode::set, "new", {slot_at(s, 5min)}); }, add_schedule<20>},
+      {"schedule set replacing the same slot",
+       [](Scene& s) { change_schedule(s, ScheduleMode::set, "new", {slot_at(s, 20min)}); }, add_schedule<20>},
+      {"schedule resume", [](Scene& s) { change_schedule(s, ScheduleMode::resume, "", {slot_at(s, 5min)}); },
+       add_paused_schedule},
+      {"schedule pause", [](Scene& s) { change_schedule(s, ScheduleMode::pause, "", {}); }, add_schedule<20>},
+      {"schedule remove", [](Scene& s) { change_schedule(s, ScheduleMode::remove, "", {}); }, add_schedule<20>},
+      {"advance", [](Scene& s) { advance_schedule(s, false, {slot_at(s, 5min)}); }, add_schedule<-10>},
+      {"advance taking back",
+       [](Scene& s) {
+         advance_schedule(s, true, {slot_at(s, -5min), slot_at(s, 5min)});
+       },
+       add_schedule<-10>},
+      {"advance to the end", [](Scene& s) { advance_schedule(s, true, {}); }, add_schedule<-10>},
+      {"advance to a finished one with a count", [](Scene& s) { advance_schedule(s, false, {slot_at(s, 5min)}); },
+       [](Scene& s) {
+         add_schedule<-10>(s);
+         const std::string id = occurrence_id(s.keys(), kSchedule, slot_at(s, 5min));
+         s.cmd({"SADD", s.keys().garbage, id});
+         s.cmd({"SET", s.keys().bodies + id, "old"});
+         s.cmd({"HSET", s.keys().count, id, "7"});
+       }},
+      {"begin", [](Scene& s) { s.run(&Moves::begin, kSchedule, slot_at(s, -10min), s.keep("over")); },
+       [](Scene& s) {
+         add_schedule<-10>(s);
+         s.cmd({"HSET", s.keys().open, kSchedule, "1 " + s.id("dead") + " 1"});
+       }},
       {"purge retry", [](Scene& s) { s.run(&Moves::purge_list, s.keys().retry, 3); }},
   };
   return moves;

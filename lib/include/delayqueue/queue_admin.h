@@ -66,11 +66,14 @@ struct Purged {
 // The reasons why forget() left a queue as it is. ready and retry are upper bounds.
 struct Remains {
   std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
-  std::uint64_t retries = 0;  // retries recorded for messages that are in no state: see check()
+  std::uint64_t retries = 0;    // retries recorded for messages that are in no state: see check()
+  std::uint64_t schedules = 0;  // also those that are paused, or have ended
   bool wrong_type = false;    // a key of the queue has another type: see check()
   bool served = false;        // a consumer of this library waits for messages
 
-  bool none() const { return pending + ready + unack + retry + dead + retries == 0 && !wrong_type && !served; }
+  bool none() const {
+    return pending + ready + unack + retry + dead + retries + schedules == 0 && !wrong_type && !served;
+  }
 };
 
 // The kinds of problems. The last four (expired, garbage, orphaned_metadata, orphaned_headers) are no damage: consumers

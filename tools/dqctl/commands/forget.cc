@@ -28,6 +28,9 @@ std::string reason_of(const Remains& remains, const std::string& queue) {
   if (remains.wrong_type) {
     return "one of its keys has a wrong type; " + command_text("doctor", {queue}) + " shows which";
   }
+  if (remains.schedules > 0) {
+    return "it has schedules (" + count_text(remains.schedules) + "), which make new messages; remove them first";
+  }
   const std::string left = list_of(remains);
   if (!left.empty()) {
     return "it is not empty: " + left + "; wait until they are delivered (" + command_text("drain", {queue}) +
