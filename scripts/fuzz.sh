@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:-15}
 targets=("${@:2}")
-if [ ${#targets[@]} = 0 ]; then targets=(url reply event serve); fi
+if [ ${#targets[@]} = 0 ]; then targets=(url reply event cron serve); fi
 if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
   echo "usage: $0 [seconds for each target] [target...]" >&2
   exit 2
