@@ -338,7 +338,7 @@ void Lane::clock_jumped() {
   lease_keeper_.renew_soon();
   timers_.all_due();
   taker_.take_again();
-  maintenance_.all_due();
+  maintenance_.trim_is_due();
 }
 
 // ---- Handlers -------------------------------------------------------------------------------------------------------

@@ -52,11 +52,8 @@ class Maintenance {
     return garbage_.empty() ? std::min({garbage_due_, trim_due_, metadata_due_, places_due_}) : Clock::time_point();
   }
 
-  // What is periodic follows at once.
-  void all_due() {
-    garbage_due_ = trim_due_ = metadata_due_ = {};
-    if (places_due_ != Clock::time_point::max()) places_due_ = {};
-  }
+  // Dead letters may have become older than dead_retention.
+  void trim_is_due() { trim_due_ = {}; }
 
   // Queues dead letters of unack2retry, so that add() removes the TTL of their bodies (nack and bury remove it
   // themselves).
