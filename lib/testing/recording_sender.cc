@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-namespace delayqueue::testing {
+namespace delayqueue::DELAYQUEUE_ABI::testing {
 namespace {
 
 // Throws the exception; if it has no ids, with these.
@@ -153,6 +153,7 @@ Sent RecordingSender::Impl::store(OutgoingMessage message) {
 
 std::vector<Sent> RecordingSender::Impl::send(std::vector<OutgoingMessage> messages) {
   std::vector<std::string> ids;
+  ids.reserve(messages.size());
   for (OutgoingMessage& message : messages) {
     if (message.options.id.empty()) message.options.id = new_id();
     ids.push_back(message.options.id);
@@ -160,6 +161,7 @@ std::vector<Sent> RecordingSender::Impl::send(std::vector<OutgoingMessage> messa
   const std::lock_guard lock(mutex);
   fail(ids);
   std::vector<Sent> results;
+  results.reserve(messages.size());
   for (OutgoingMessage& message : messages) results.push_back(store(std::move(message)));
   return results;
 }
@@ -273,4 +275,4 @@ Outcome RecordingSender::do_reschedule(const MessageRef& message, const Reschedu
   return impl_->reschedule(message, id, when);
 }
 
-}  // namespace delayqueue::testing
+}  // namespace delayqueue::DELAYQUEUE_ABI::testing

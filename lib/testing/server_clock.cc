@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <system_error>
 
-namespace delayqueue::testing {
+namespace delayqueue::DELAYQUEUE_ABI::testing {
 
-extern const unsigned char kClockLibrary[];  // clock.so; made by the build
-extern const std::size_t kClockLibrarySize;
+extern const unsigned char clock_library[];  // clock.so; made by the build
+extern const std::size_t clock_library_size;
 
 namespace {
 
@@ -37,8 +37,8 @@ Descriptor file_in_memory(const char* name) {
 
 Descriptor library_in_memory() {
   Descriptor file = file_in_memory("delayqueue-clock.so");
-  for (std::size_t written = 0; written < kClockLibrarySize;) {
-    const ssize_t count = ::write(file.get(), kClockLibrary + written, kClockLibrarySize - written);
+  for (std::size_t written = 0; written < clock_library_size;) {
+    const ssize_t count = ::write(file.get(), clock_library + written, clock_library_size - written);
     if (count < 0 && errno != EINTR) fail("write()", errno);
     if (count > 0) written += static_cast<std::size_t>(count);
   }
@@ -65,4 +65,4 @@ std::string ServerClock::path_of(const Descriptor& file) const {
   return "/proc/" + std::to_string(owner_) + "/fd/" + std::to_string(file.get());
 }
 
-}  // namespace delayqueue::testing
+}  // namespace delayqueue::DELAYQUEUE_ABI::testing

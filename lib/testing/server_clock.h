@@ -3,6 +3,8 @@
 
 #include "os/descriptor.h"
 
+#include <delayqueue/version.h>
+
 #include <sys/types.h>
 
 #include <atomic>
@@ -11,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace delayqueue::testing {
+namespace delayqueue::DELAYQUEUE_ABI::testing {
 
 // The library clock.so is preloaded into the server, and adds an offset to each time that the server reads. Library and
 // offset are files in memory, which the server opens by their descriptors in this process. So nothing is installed or
@@ -43,4 +45,4 @@ class ServerClock {
   std::atomic<std::int64_t>* offset_ = nullptr;  // in page_
 };
 
-}  // namespace delayqueue::testing
+}  // namespace delayqueue::DELAYQUEUE_ABI::testing

@@ -8,15 +8,17 @@ endif()
 string(LENGTH "${bytes}" size)
 math(EXPR size "${size} / 2")
 string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
-file(WRITE "${OUTPUT}" "#include <cstddef>
+file(WRITE "${OUTPUT}" "#include <delayqueue/version.h>
 
-namespace delayqueue::testing {
+#include <cstddef>
 
-extern const unsigned char kClockLibrary[];
-extern const std::size_t kClockLibrarySize;
+namespace delayqueue::DELAYQUEUE_ABI::testing {
 
-const unsigned char kClockLibrary[] = {${bytes}0};
-const std::size_t kClockLibrarySize = ${size};
+extern const unsigned char clock_library[];
+extern const std::size_t clock_library_size;
 
-}  // namespace delayqueue::testing
+const unsigned char clock_library[] = {${bytes}0};
+const std::size_t clock_library_size = ${size};
+
+}  // namespace delayqueue::DELAYQUEUE_ABI::testing
 ")

@@ -4,8 +4,16 @@
 #include <iostream>
 
 int main() {
-  delayqueue::testing::RecordingSender sender;
-  const delayqueue::Sent sent = sender.send("hello");
+  delayqueue::testing::RecordingSender recorder;
+  recorder.send("hello");
+
+  delayqueue::testing::Sandbox box;
+  delayqueue::Producer orders(box.client(), "orders");
+  delayqueue::SendOptions options;
+  options.delay = std::chrono::minutes(15);
+  const delayqueue::Sent sent = orders.send("hello", options);
+  box.advance(options.delay);
+  const auto handled = box.drain("orders", [](const delayqueue::Message&) { return delayqueue::ack(); });
   std::cout << "sent " << sent.id << '\n';
-  return sender.sent().size() == 1 ? 0 : 1;
+  return handled.size() == 1 && recorder.sent().size() == 1 ? 0 : 1;
 }

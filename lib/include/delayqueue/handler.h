@@ -24,6 +24,10 @@ class VerdictInbox;
 struct InFlightMessage;
 }  // namespace internal
 
+namespace testing {
+class Player;
+}  // namespace testing
+
 // The result of a verdict that Delivery::settle() has accepted.
 enum class Settlement {
   settled,   // Redis has executed it; `durability` is not waited for
@@ -128,6 +132,7 @@ class DELAYQUEUE_EXPORT Handler {
 
  private:
   friend class internal::Handlers;
+  friend class testing::Player;
   static void check_function(bool given);
 
   std::shared_ptr<void> function_{};
