@@ -36,8 +36,8 @@ store::Occurrences occurrences_of(const Schedule& schedule);
 // The first slot after `after_ms`, unless it is later than `until`.
 std::optional<std::int64_t> next_slot(const Definition& definition, std::int64_t after_ms);
 
-// A schedule whose text cannot be read, as of a later version, is never written to. It is reported once, and passed over
-// by an offset, so that many of them do not hide those behind them. Not thread-safe.
+// A schedule whose text cannot be read, as of a later version, is never written to. It is reported once, and passed
+// over by an offset, so that many of them do not hide those behind them. Not thread-safe.
 class Advancer {
  public:
   using Warn = std::function<void(const std::string& name, const std::string& why)>;

@@ -22,12 +22,13 @@ struct Keys {
   std::string attempts, reason, headers, dead, stats, paused, wake, watch, lock, settings;
   std::string limits, running;  // exist only while the queue has limits
   std::string unique, keys;     // exist only while the queue has messages with unique keys
-  // Only of partition 0, while the queue has schedules: their definitions; the slot of the newest occurrence of each; and
-  // the occurrence that may be handled, of those that do not overlap. `slots` is schedules:next, `open` schedules:open.
+  // Only of partition 0, while the queue has schedules: their definitions; the slot of the newest occurrence of each;
+  // and the occurrence that may be handled, of those that do not overlap. `slots` is schedules:next, `open`
+  // schedules:open.
   std::string schedules, slots, open;
-  std::string wakes;            // only of partition 0: it has the wake-ups of the others
-  std::string consumers;        // only of partition 0: the registry of the queue's consumers
-  std::string actions;          // only of partition 0: what operators have done
+  std::string wakes;      // only of partition 0: it has the wake-ups of the others
+  std::string consumers;  // only of partition 0: the registry of the queue's consumers
+  std::string actions;    // only of partition 0: what operators have done
 
   std::string bodies;   // prefix of the bodies' keys; the id follows
   std::string staged;   // prefix of the keys of staged payloads, and of the tokens of send_new; a new UUID follows

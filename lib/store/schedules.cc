@@ -41,7 +41,8 @@ ScheduleText parsed_schedule(std::string_view text) {
   const std::string_view state = text.substr(space + 1, line - space - 1);
   const bool is_state =
       !state.empty() && std::all_of(state.begin(), state.end(), [](char c) { return c >= 'a' && c <= 'z'; });
-  if (error != std::errc() || end != text.data() + space || generation < 0 || generation >= kEnd || !is_state) return {};
+  if (error != std::errc() || end != text.data() + space || generation < 0 || generation >= kEnd || !is_state)
+    return {};
   return {generation, state, text.substr(line + 1)};
 }
 

@@ -1,5 +1,5 @@
-// Schedules of recurring messages, as they are stored in partition 0. The scripts compare and write; the callers compute
-// the slots. Moves has the calls.
+// Schedules of recurring messages, as they are stored in partition 0. The scripts compare and write; the callers
+// compute the slots. Moves has the calls.
 #pragma once
 
 #include <delayqueue/message.h>

@@ -79,8 +79,8 @@ Player::~Player() {
   static_cast<void>(consumer_->stop(kStop));
 }
 
-// What handlers take is real time, and passes besides: a backoff of 5 minutes after 10 minutes is over after 15. What is
-// due soon counts as due, such as the end of a backoff of 0, which is in the next millisecond.
+// What handlers take is real time, and passes besides: a backoff of 5 minutes after 10 minutes is over after 15. What
+// is due soon counts as due, such as the end of a backoff of 0, which is in the next millisecond.
 std::vector<Handled> Player::run(milliseconds time) {
   microseconds left = time;
   std::optional<Time> next = handle_due(false);

@@ -18,8 +18,8 @@
 
 namespace delayqueue::DELAYQUEUE_ABI::testing {
 
-// The consumer is a real one, which takes one message at a time. Its handler passes the Delivery to the caller's thread,
-// which calls the handler of the test and waits until the verdict is settled.
+// The consumer is a real one, which takes one message at a time. Its handler passes the Delivery to the caller's
+// thread, which calls the handler of the test and waits until the verdict is settled.
 class Player {
  public:
   // `call`: for errors, such as "drain". Throws as the constructor of a Consumer.

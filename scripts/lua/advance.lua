@@ -21,8 +21,8 @@
 -- The caller computes the slots, and nothing is written unless all is as it has read it. So of two callers one
 -- advances, and a repeated call changes nothing. Scores are compared as whole ms. An occurrence that exists stays.
 -- The new occurrence is stored before the old one is removed, and the slot moves last: so a call that Redis refuses
--- midway can be repeated, and the schedule goes on. A length that the queue is limited to keeps no occurrence out: there
--- is one of each schedule, and else its slot would be lost.
+-- midway can be repeated, and the schedule goes on. A length that the queue is limited to keeps no occurrence out:
+-- there is one of each schedule, and else its slot would be lost.
 -- Of occurrences that do not overlap, the one of `slot` is removed if it waits while an earlier one is alive.
 -- Returns {outcome, number of occurrences stored, 1 if one was removed}, with outcome 'advanced'; or, and nothing was
 -- written, 'changed': another generation, or not active; 'moved': another slot; 'paused': the queue is; 'early'.

@@ -49,8 +49,8 @@ std::string answer(const std::string& cron, const std::string& zone, std::int64_
   }
 }
 
-// Compares all lines of a table: expression|zone|time+slots time+slots ...|reason. Slots are in seconds behind the time.
-// Where ours differ, they follow a '=', and the line has a reason. Returns the number of times.
+// Compares all lines of a table: expression|zone|time+slots time+slots ...|reason. Slots are in seconds behind the
+// time. Where ours differ, they follow a '=', and the line has a reason. Returns the number of times.
 std::size_t compare(const std::string& path) {
   std::size_t times = 0;
   for (const std::string& line : lines_of(path)) {

@@ -68,8 +68,8 @@ struct Remains {
   std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
   std::uint64_t retries = 0;    // retries recorded for messages that are in no state: see check()
   std::uint64_t schedules = 0;  // also those that are paused, or have ended
-  bool wrong_type = false;    // a key of the queue has another type: see check()
-  bool served = false;        // a consumer of this library waits for messages
+  bool wrong_type = false;      // a key of the queue has another type: see check()
+  bool served = false;          // a consumer of this library waits for messages
 
   bool none() const {
     return pending + ready + unack + retry + dead + retries + schedules == 0 && !wrong_type && !served;
