@@ -17,7 +17,6 @@ namespace {
 constexpr milliseconds kPatience{5000};                         // for handlers to return, in real time
 constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};  // as of all durations of the library
 constexpr std::size_t kMostNamed = 5;                           // messages in an error
-constexpr milliseconds kTtlError{5};  // Redis rounds the two times of which it is the difference
 constexpr std::size_t kWholePayload = 512ULL * 1024 * 1024;
 
 void check_time(const char* field, milliseconds time) {
@@ -26,9 +25,12 @@ void check_time(const char* field, milliseconds time) {
                               (time.count() < 0 ? "at least 0 ms" : "at most a hundred years"));
 }
 
+// Times in Redis are rounded up to the millisecond, and the time to live is a difference of two: an error of a few of them
+// does not count.
 milliseconds rounded_up(Time::duration time) {
-  const milliseconds step(time > std::chrono::seconds(10) ? 1000 : 100);
-  const milliseconds exact = std::chrono::ceil<milliseconds>(std::max(time, Time::duration(0)));
+  constexpr milliseconds kError{5};
+  const milliseconds exact = std::max(std::chrono::ceil<milliseconds>(time) - kError, milliseconds(0));
+  const milliseconds step(exact > std::chrono::seconds(10) ? 1000 : 100);
   return (exact + step - milliseconds(1)) / step * step;
 }
 
@@ -114,7 +116,7 @@ std::vector<Waiting> Sandbox::sent(const QueueName& queue) {
         if (one.held || !one.retries) continue;  // in flight; or cancelled
         const Time due = one.at.value_or(one.waits_since.value_or(now));
         std::optional<milliseconds> ttl;
-        if (one.ttl) ttl = rounded_up(*one.ttl - std::max(due - now, Time::duration(0)) - kTtlError);
+        if (one.ttl) ttl = rounded_up(*one.ttl - std::max(due - now, Time::duration(0)));
         waiting.push_back({std::move(one.id), std::move(one.payload), std::move(one.headers), state, due,
                            rounded_up(due - now), *one.retries, ttl, std::move(one.key)});
       }
