@@ -120,7 +120,7 @@ std::shared_ptr<PlannedAdvance> Advancer::read(const store::StoredSchedule& stor
     return nullptr;
   }
   try {
-    const auto planned = std::make_shared<PlannedAdvance>(stored.name, definition_of(text.definition));
+    auto planned = std::make_shared<PlannedAdvance>(stored.name, definition_of(text.definition));
     planned->call.name = planned->name;
     planned->call.generation = text.generation;
     planned->call.slot_ms = stored.slot_ms;

@@ -73,8 +73,8 @@ std::int64_t number(const std::string& key, std::string_view value) {
   return number;
 }
 
-template <class Enum, std::size_t count>
-Enum choice(const std::string& key, std::string_view value, const std::array<Enum, count>& all) {
+template <class Enum, std::size_t kCount>
+Enum choice(const std::string& key, std::string_view value, const std::array<Enum, kCount>& all) {
   for (const Enum one : all) {
     if (value == to_string(one)) return one;
   }

@@ -14,7 +14,7 @@ namespace {
 
 using redis::Reply;
 
-std::string text_of(const std::optional<std::uint64_t>& limit) { return limit ? std::to_string(*limit) : ""; }
+std::string limit_text(const std::optional<std::uint64_t>& limit) { return limit ? std::to_string(*limit) : ""; }
 
 StoredLimits as_limits(Reply reply) {
   StoredLimits stored;
@@ -31,7 +31,7 @@ StoredLimits as_limits(Reply reply) {
 
 Answer<StoredLimits> call(Pipeline& pipeline, const Keys& keys, const char* mode, const Limits& limits,
                           unsigned partition) {
-  const std::string length = text_of(limits.length), running = text_of(limits.running);
+  const std::string length = limit_text(limits.length), running = limit_text(limits.running);
   std::string rate, period, burst;
   if (limits.rate) {
     rate = std::to_string(limits.rate->messages);
