@@ -25,8 +25,8 @@ void check_time(const char* field, milliseconds time) {
                               (time.count() < 0 ? "at least 0 ms" : "at most a hundred years"));
 }
 
-// Times in Redis are rounded up to the millisecond, and the time to live is a difference of two: an error of a few of them
-// does not count.
+// Times in Redis are rounded up to the millisecond, and the time to live is a difference of two: an error of a few of
+// them does not count.
 milliseconds rounded_up(Time::duration time) {
   constexpr milliseconds kError{5};
   const milliseconds exact = std::max(std::chrono::ceil<milliseconds>(time) - kError, milliseconds(0));
