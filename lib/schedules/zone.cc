@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -54,41 +56,87 @@ bool is_name(std::string_view name) {
 
 #ifdef DELAYQUEUE_WITH_ZONES
 
+constexpr std::size_t kMostBytes = 64 * 1024;  // of a file of the database; they have less than 4 KiB
+constexpr std::int64_t kYear = 366 * 24 * 60 * 60;
+
 // As CCTZ has it.
 std::string folder() {
   const char* const given = ::getenv("TZDIR");
   return given != nullptr && *given != '\0' ? given : "/usr/share/zoneinfo";
 }
 
-// The code of the system's error for a file that cannot be opened, or 0 and whether its contents are those of a zone.
-struct Opened {
-  int error = 0;
+struct ZoneFile {
+  int error = 0;  // of the system: it cannot be opened
   bool is_zone = false;
+  std::string rule{};  // for the years to come, such as CET-1CEST,M3.5.0,M10.5.0/3
 };
 
-Opened open_zone(const std::string& path) {
+ZoneFile read_zone(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() < 0) return {errno, false};
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return {errno, false};
-  char begin[4] = {};
-  const bool is_zone = S_ISREG(status.st_mode) && ::read(file.get(), begin, sizeof begin) == sizeof begin &&
-                       std::string_view(begin, sizeof begin) == "TZif";
-  return {0, is_zone};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return {errno};
+  if (!S_ISREG(status.st_mode)) return {};
+  std::string contents(kMostBytes, '\0');
+  const ssize_t size = ::read(file.get(), contents.data(), contents.size());
+  if (size < 0) return {errno};
+  contents.resize(static_cast<std::size_t>(size));
+  std::string rule;
+  if (contents.size() > 1 && contents.back() == '\n') {
+    contents.pop_back();
+    rule = contents.substr(contents.rfind('\n') + 1);
+  }
+  return {0, contents.compare(0, 4, "TZif") == 0, rule};
+}
+
+// Reads the name of an offset, and the offset if there is one, from the front of a rule. POSIX counts offsets west.
+std::optional<std::int64_t> take_offset(std::string_view& rule) {
+  std::size_t name = 0;
+  if (rule.substr(0, 1) == "<") {
+    name = std::min(rule.find('>'), rule.size() - 1) + 1;
+  } else {
+    while (name < rule.size() && is_letter(rule[name])) ++name;
+  }
+  rule.remove_prefix(name);
+  const bool is_east = rule.substr(0, 1) == "-";
+  if (is_east || rule.substr(0, 1) == "+") rule.remove_prefix(1);
+  std::optional<std::int64_t> offset;
+  for (std::int64_t unit = 3600; unit > 0; unit /= 60) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(rule.data(), rule.data() + rule.size(), number);
+    if (error != std::errc()) break;
+    offset = offset.value_or(0) + number * unit;
+    rule.remove_prefix(static_cast<std::size_t>(end - rule.data()));
+    if (rule.substr(0, 1) != ":") break;
+    rule.remove_prefix(1);
+  }
+  if (offset && !is_east) offset = -*offset;
+  return offset;
+}
+
+// Whether the last years of a zone have the two offsets of its rule. The types of the short form that `zic` writes,
+// without the years until 2037, are not always those of the rule: then CCTZ 2.3 goes on with wrong offsets.
+bool follows_rule(const Zone& zone, std::string_view rule) {
+  if (rule.find(",M") == std::string_view::npos) return true;
+  const std::int64_t standard = take_offset(rule).value_or(0);
+  const std::int64_t summer = take_offset(rule).value_or(standard + 3600);
+  const auto& periods = zone.periods();
+  if (periods.size() < 2 || periods.back().begin < kEndOfSlots - kYear) return standard == summer;
+  const std::int64_t last = periods.back().offset;
+  const std::int64_t other = periods[periods.size() - 2].offset;
+  return (last == standard && other == summer) || (last == summer && other == standard);
 }
 
 // CCTZ keeps every name that it is given, opens any path, and has names that are no files: so it gets only names of
 // files that are there.
-void check_exists(const std::string& name) {
+ZoneFile find_file(const std::string& name) {
   const std::string from = folder();
-  const Opened opened = open_zone(from + '/' + name);
-  if (opened.is_zone) return;
-  if (opened.error != 0 && opened.error != ENOENT && opened.error != ENOTDIR) {
+  const ZoneFile file = read_zone(from + '/' + name);
+  if (file.is_zone) return file;
+  if (file.error != 0 && file.error != ENOENT && file.error != ENOTDIR) {
     throw SetupError(shown(name) + "cannot open " + redis::escaped(from + '/' + name) + ": " +
-                     std::system_category().message(opened.error) +
-                     "; time zone data must be readable for this program");
+                     std::system_category().message(file.error) + "; time zone data must be readable for this program");
   }
-  if (!open_zone(from + "/Etc/UTC").is_zone && !open_zone(from + "/UTC").is_zone) {
+  if (!read_zone(from + "/Etc/UTC").is_zone && !read_zone(from + "/UTC").is_zone) {
     throw SetupError(shown(name) + "there is no time zone data in " + redis::escaped(from) +
                      "; install the package tzdata, or set the environment variable TZDIR to its folder");
   }
@@ -97,12 +145,11 @@ void check_exists(const std::string& name) {
 
 Zone load(const std::string& name) {
   if (name == "localtime") refuse(name, "hosts would differ in it");
-  check_exists(name);
+  const ZoneFile file = find_file(name);
+  const std::string unreadable = shown(name) + "CCTZ cannot read the data in " + redis::escaped(folder()) +
+                                 "; use that of the package tzdata, or CCTZ 2.4 or later";
   cctz::time_zone zone;
-  if (!cctz::load_time_zone(name, &zone)) {
-    throw SetupError(shown(name) + "cannot read the data in " + redis::escaped(folder()) +
-                     "; install the package tzdata again");
-  }
+  if (!cctz::load_time_zone(name, &zone)) throw SetupError(unreadable);
   const auto moment = [](std::int64_t seconds) { return cctz::time_point<cctz::seconds>(cctz::seconds(seconds)); };
   const cctz::civil_second local_1970(1970, 1, 1, 0, 0, 0);
   std::int64_t at = kBegin;
@@ -117,7 +164,9 @@ Zone load(const std::string& name) {
     offset = (change.to - local_1970) - at;
     changes.push_back({at, offset});
   }
-  return Zone(first_offset, changes);
+  Zone loaded(first_offset, changes);
+  if (!follows_rule(loaded, file.rule)) throw SetupError(unreadable);
+  return loaded;
 }
 
 #else

@@ -186,11 +186,64 @@ TEST_CASE("zone R32: without time zone data, and with data that cannot be read, 
   zones.write("Broken/Begin", "TZif");
   zones.write("Broken/Noise", "TZif2" + std::string(4000, '\xff'));
   for (const std::string name : {"Broken/Begin", "Broken/Noise"}) {
-    CHECK(refusal(name) == "SetupError: zone \"" + name + "\": cannot read the data in " + zones.folder() +
-                               "; install the package tzdata again");
+    CHECK(refusal(name) == "SetupError: zone \"" + name + "\": CCTZ cannot read the data in " + zones.folder() +
+                               "; use that of the package tzdata, or CCTZ 2.4 or later");
   }
   fs::create_symlink(zones.path("Circle"), zones.path("Circle"));
   CHECK(has(refusal("Circle"), "SetupError: zone \"Circle\": cannot open "));
+}
+
+std::string big_endian(std::int64_t value, int bytes) {
+  std::string text;
+  for (int i = bytes - 1; i >= 0; --i) text += static_cast<char>(value >> 8 * i & 0xff);
+  return text;
+}
+
+// The data of a zone in the short form of zic: changes in 1995 and 1996, and the rule that holds since then.
+std::string short_form(std::int64_t offset_1995, std::int64_t offset_1996, const std::string& rule) {
+  const auto header = [](int changes, int types, int characters) {
+    std::string text = "TZif2" + std::string(15, '\0');
+    for (const int count : {0, 0, 0, changes, types, characters}) text += big_endian(count, 4);
+    return text;
+  };
+  const auto type = [](std::int64_t offset, int is_summer, int name) {
+    return big_endian(offset, 4) + big_endian(is_summer, 1) + big_endian(name, 1);
+  };
+  const std::string names("AAA\0BBB\0CCC\0", 12);
+  return header(0, 1, 4) + type(0, 0, 0) + names.substr(0, 4) + header(2, 3, 12) + big_endian(811'904'400, 8) +
+         big_endian(828'234'000, 8) + big_endian(1, 1) + big_endian(2, 1) + type(0, 0, 0) + type(offset_1995, 0, 4) +
+         type(offset_1996, 1, 8) + names + "\n" + rule + "\n";
+}
+
+TEST_CASE("zone R32: data in the short form of zic is right or refused, but never a wrong hour") {
+  const Zones zones;
+  struct Row {
+    std::string name;
+    std::int64_t offset_1995;
+    std::int64_t offset_1996;
+    std::string rule;
+    std::int64_t january;
+    std::int64_t july;
+  };
+  // Lisbon went from Central European Time to its summer time of an hour less. CCTZ 2.3 stays there for ever.
+  for (const Row& row : {Row{"Short/Same", 3600, 7200, "BBB-1CCC,M3.5.0,M10.5.0/3", 3600, 7200},
+                         Row{"Short/Lisbon", 3600, 3600, "WET0WEST,M3.5.0/1,M10.5.0", 0, 3600},
+                         Row{"Short/Other", -7200, 3600, "<-03>3<-02>,M3.5.0,M10.5.0", -10'800, -7200},
+                         Row{"Short/Half", 36'000, 39'600, "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0", 39'600, 37'800}}) {
+    zones.write(row.name, short_form(row.offset_1995, row.offset_1996, row.rule));
+    CAPTURE(row.name);
+    const std::string error = refusal(row.name);
+    if (!error.empty()) {
+      CHECK(error == "SetupError: zone \"" + row.name + "\": CCTZ cannot read the data in " + zones.folder() +
+                         "; use that of the package tzdata, or CCTZ 2.4 or later");
+      CHECK(row.name != "Short/Same");
+      continue;
+    }
+    const auto zone = find_zone(row.name);
+    CHECK(period_at(*zone, 1'800'000'000).offset == row.january);  // 2027
+    CHECK(period_at(*zone, 1'815'000'000).offset == row.july);
+    CHECK(zone->periods().size() > 2 * 200);
+  }
 }
 
 TEST_CASE("zone R32: data is read once in a process, and at most 1,000 zones are kept") {
