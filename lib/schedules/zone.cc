@@ -130,7 +130,7 @@ bool follows_rule(const Zone& zone, std::string_view rule) {
 // files that are there.
 ZoneFile find_file(const std::string& name) {
   const std::string from = folder();
-  const ZoneFile file = read_zone(from + '/' + name);
+  ZoneFile file = read_zone(from + '/' + name);
   if (file.is_zone) return file;
   if (file.error != 0 && file.error != ENOENT && file.error != ENOTDIR) {
     throw SetupError(shown(name) + "cannot open " + redis::escaped(from + '/' + name) + ": " +
