@@ -6,6 +6,7 @@
 //   worker_program produce <url> <queue> <messages> [own]
 //   worker_program fork <url> <queue>
 //   worker_program exit <url> <queue> main|handler
+//   worker_program sandbox
 //   worker_program run <url> <queue> <timeout of the stop in ms> plain|blocked|pending|stops|forks|twice|former
 //
 // Prints one line per event: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
@@ -14,9 +15,11 @@
 // the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked.
 // "settle_later" does the same with deliveries, in other threads, after their handlers have returned. "hold" keeps
 // all deliveries until SIGTERM, prints "waited <seconds>" and a line "lost <id>" for each lost lease, and acks all.
+// "sandbox" starts a Sandbox, prints "sandbox <pid of its server> <folder>", and stays until it is killed.
 // "run" is in Consumer::run() until a signal, and prints "stopped 0|1" and "pending 0|1" (SIGTERM). The last word is
 // what the program does besides: see run_until_signal().
 #include <delayqueue/delayqueue.h>
+#include <delayqueue/testing.h>
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -276,6 +279,13 @@ int exit_while_consuming(const std::string& url, const std::string& queue, bool 
   return 7;
 }
 
+[[noreturn]] void stay_with_sandbox() {
+  delayqueue::testing::Sandbox box;
+  delayqueue::Producer(box.client(), "orders").send("x");
+  print_line("sandbox " + std::to_string(box.server().pid()) + " " + box.server().folder());
+  for (;;) ::pause();
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -295,6 +305,7 @@ int main(int count, char** words) {
     if (mode == "produce" && (count == 5 || own_ids)) {
       return produce(words[2], words[3], std::atoi(words[4]), own_ids);
     }
+    if (mode == "sandbox" && count == 2) stay_with_sandbox();
     if (mode == "fork" && count == 4) return fork_and_end(words[2], words[3]);
     if (mode == "run" && count == 6) {
       return run_until_signal(words[2], words[3], std::chrono::milliseconds(std::atoi(words[4])), words[5]);

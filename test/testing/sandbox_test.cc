@@ -5,12 +5,11 @@
 
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 
-#include "support/node.h"
+#include "support/local.h"
+#include "support/process.h"
 
 namespace delayqueue {
 namespace {
@@ -92,16 +91,10 @@ TEST_CASE("sandbox R37: advance() moves time forward only") {
 
 TEST_CASE("sandbox R38: lose_leases() ends the leases of a process that died, and delivery 2 follows") {
   Sandbox box;
-  Producer(box.url(), "orders").send("x");
-  const pid_t child = ::fork();
-  if (child == 0) {  // a worker that is killed in its handler
-    Consumer worker(box.url(), "orders", [](const Message&) -> Verdict { ::_exit(3); });
-    worker.run();
-    ::_exit(1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  CHECK(WEXITSTATUS(status) == 3);
+  Producer(box.url(), "orders").send("die");
+  test::Process worker({"consume", box.url(), "orders", "1", "30000", "20"});
+  CHECK(worker.wait() == -SIGKILL);
+  CHECK(worker.said("begin").size() == 1);
   CHECK(box.drain("orders", not_called).empty());  // it is in flight elsewhere
   box.lose_leases();
   const auto handled = box.drain("orders", works);
@@ -329,9 +322,9 @@ TEST_CASE("sandbox R44: keeps its time and its data when the server is killed an
   CHECK(box.drain("orders", works).size() == 1);
 }
 
-// All processes whose parent is this one, or that have its folder in their command line.
+// Also no process that has the folder in its command line.
 bool leaves_nothing(const std::string& folder, pid_t server) {
-  if (std::filesystem::exists(folder) || ::kill(server, 0) == 0) return false;
+  if (std::filesystem::exists(folder) || !test::ended(server)) return false;
   for (const auto& process : std::filesystem::directory_iterator("/proc")) {
     if (content_of(process.path().string() + "/cmdline").find(folder) != std::string::npos) return false;
   }
@@ -349,24 +342,12 @@ TEST_CASE("sandbox R44: leaves no process and no folder, also when the test is k
   }
   CHECK(leaves_nothing(folder, server));
 
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    Sandbox box;
-    Producer(box.url(), "orders").send("x", delayed(1h));
-    const std::string text = std::to_string(box.server().pid()) + " " + box.server().folder() + "\n";
-    [[maybe_unused]] const auto written = ::write(ends[1], text.data(), text.size());
-    for (;;) ::pause();
-  }
-  ::close(ends[1]);
-  std::string text;
-  for (char c = 0; ::read(ends[0], &c, 1) == 1 && c != '\n';) text += c;
-  ::close(ends[0]);
-  std::istringstream(text) >> server >> folder;
+  test::Process killed({"sandbox"});
+  REQUIRE(eventually([&] { return killed.said("sandbox").size() == 1; }, kPatience));
+  std::istringstream(killed.said("sandbox").front()) >> server >> folder;
   REQUIRE(std::filesystem::exists(folder));
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  killed.kill(SIGKILL);
+  CHECK(killed.wait() == -SIGKILL);
   CHECK(eventually([&] { return leaves_nothing(folder, server); }, kPatience));
 }
 
