@@ -10,7 +10,9 @@
 
 #include <cerrno>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 namespace {
 
 // The server may write until it receives its signal.
@@ -59,4 +61,6 @@ LeftoverRemover::~LeftoverRemover() {
   }
 }
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -9,7 +9,9 @@
 
 #include <string>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 
 // A child process that waits for the end of this one. It has no other task, so that a test that is killed, or crashes,
 // leaves no folder behind.
@@ -28,4 +30,6 @@ class LeftoverRemover {
   pid_t child_ = -1;
 };
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -10,7 +10,9 @@
 #include <stdexcept>
 #include <utility>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -235,4 +237,6 @@ void Player::fail_without_progress() {
   throw std::logic_error(text);
 }
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

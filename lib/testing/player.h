@@ -16,7 +16,9 @@
 #include <utility>
 #include <vector>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 
 // The consumer is a real one, which takes one message at a time. Its handler passes the Delivery to the caller's
 // thread, which calls the handler of the test and waits until the verdict is settled.
@@ -73,4 +75,6 @@ class Player {
   std::optional<Consumer> consumer_;  // last: its threads use the members above
 };
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

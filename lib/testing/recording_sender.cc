@@ -12,7 +12,9 @@
 #include <optional>
 #include <thread>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 namespace {
 
 // Throws the exception; if it has no ids, with these.
@@ -275,4 +277,6 @@ Outcome RecordingSender::do_reschedule(const MessageRef& message, const Reschedu
   return impl_->reschedule(message, id, when);
 }
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

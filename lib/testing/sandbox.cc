@@ -11,7 +11,9 @@
 #include <thread>
 #include <utility>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 namespace {
 
 constexpr milliseconds kPatience{5000};                         // for handlers to return, in real time
@@ -134,4 +136,6 @@ std::optional<Waiting> Sandbox::find(const QueueName& queue, std::string_view pa
   return std::move(*found);
 }
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <system_error>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 
 extern const unsigned char clock_library[];  // clock.so; made by the build
 extern const std::size_t clock_library_size;
@@ -65,4 +67,6 @@ std::string ServerClock::path_of(const Descriptor& file) const {
   return "/proc/" + std::to_string(owner_) + "/fd/" + std::to_string(file.get());
 }
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

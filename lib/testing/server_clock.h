@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 
 // The library clock.so is preloaded into the server, and adds an offset to each time that the server reads. Library and
 // offset are files in memory, which the server opens by their descriptors in this process. So nothing is installed or
@@ -45,4 +47,6 @@ class ServerClock {
   std::atomic<std::int64_t>* offset_ = nullptr;  // in page_
 };
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <system_error>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 
 ServerLink::Reply ServerLink::call(const std::vector<std::string>& words) {
   std::string request = "*" + std::to_string(words.size()) + "\r\n";
@@ -101,4 +103,6 @@ void ServerLink::fail(const std::string& doing) {
                         "; if the server of the Sandbox was killed or stopped, call server().restart()");
 }
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 
 // One thread at a time. Connects with its first command, and again after a failure.
 class ServerLink {
@@ -37,4 +39,6 @@ class ServerLink {
   std::string buffer_;  // received, and not read
 };
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 namespace {
 
 using std::chrono::microseconds;
@@ -143,4 +145,6 @@ std::vector<std::optional<Time>> TestServer::next_slots(const std::vector<std::s
   return slots;
 }
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue

@@ -17,7 +17,9 @@
 #include <utility>
 #include <vector>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 
 using Time = std::chrono::system_clock::time_point;
 
@@ -75,4 +77,6 @@ class TestServer {
 // The messages of one queue that are in flight, also those whose leases have ended.
 std::vector<MessageInfo> held_messages(Inspector& inspector);
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue
