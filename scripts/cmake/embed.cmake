@@ -12,7 +12,9 @@ file(WRITE "${OUTPUT}" "#include <delayqueue/version.h>
 
 #include <cstddef>
 
-namespace delayqueue::DELAYQUEUE_ABI::testing {
+namespace delayqueue {
+inline namespace DELAYQUEUE_ABI {
+namespace testing {
 
 extern const unsigned char clock_library[];
 extern const std::size_t clock_library_size;
@@ -20,5 +22,7 @@ extern const std::size_t clock_library_size;
 const unsigned char clock_library[] = {${bytes}0};
 const std::size_t clock_library_size = ${size};
 
-}  // namespace delayqueue::DELAYQUEUE_ABI::testing
+}  // namespace testing
+}  // namespace DELAYQUEUE_ABI
+}  // namespace delayqueue
 ")
