@@ -14,7 +14,7 @@ LocalTime time_of(const std::string& text) {
   return ::timegm(&tm);
 }
 
-std::string text_of(LocalTime time) {
+std::string shown(LocalTime time) {
   if (time == kNever) return "never";
   const std::time_t seconds = time;
   std::tm tm{};
@@ -38,7 +38,7 @@ void check_times(const std::vector<Row>& rows) {
     std::vector<std::string> times;
     for (std::size_t i = 0; i < row.times.size(); ++i) {
       const LocalTime time = cron.first(from);
-      times.push_back(text_of(time));
+      times.push_back(shown(time));
       if (time == kNever) break;
       from = time + 1;
     }
