@@ -101,15 +101,18 @@ std::vector<Handled> Player::run(milliseconds time) {
 // something is due again, as far as is known.
 std::optional<Time> Player::handle_due(bool expected) {
   Clock::time_point progress = Clock::now();
+  std::uint64_t due = 0;  // as the last look has found
   for (;;) {
     if (auto delivery = receive(expected)) {
       handle(*std::move(delivery));
       progress = Clock::now();
-      expected = false;
+      expected = due > 1;
+      due -= expected ? 1 : due;
       continue;
     }
     const Look look = look_at_all();
     if (!look.busy) return look.next;
+    due = look.due;
     if (Clock::now() - progress > kPatience) fail_without_progress();
     expected = true;
   }
@@ -180,6 +183,7 @@ Player::Look Player::look_at_all() {
   for (auto& [name, queue] : queues_) {
     const Look look = look_at(queue, here);
     all.busy = all.busy || look.busy;
+    all.due += look.due;
     all.add(look.next);
     bases.push_back(queue.base);
   }
@@ -195,14 +199,15 @@ Player::Look Player::look_at_all() {
 // What is due, but kept back, is not busy: what was due before `here` is no next time.
 Player::Look Player::look_at(const Queue& queue, Time here) {
   const Counts counts = queue.inspector->counts();
-  const bool due = counts.due + counts.ready + counts.retry > 0;
+  const std::uint64_t due = counts.due + counts.ready + counts.retry;
   const bool has_places = !counts.limits.running || counts.in_flight < *counts.limits.running;
   const bool has_tokens = counts.next_delivery.count() == 0;
   Look look;
-  look.busy = counts.overdue > 0 || (due && has_places && has_tokens && !counts.paused);
+  if (has_places && has_tokens && !counts.paused) look.due = due;
+  look.busy = counts.overdue > 0 || look.due > 0;
   std::vector<std::optional<Time>> times = {counts.oldest_lease};
   times.push_back(counts.paused ? counts.paused_until : counts.oldest_due);
-  if (due && !has_tokens) times.emplace_back(counts.now + counts.next_delivery);
+  if (due > 0 && !has_tokens) times.emplace_back(counts.now + counts.next_delivery);
   for (const std::optional<Time>& time : times) {
     if (time > here) look.add(time);
   }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -44,7 +45,8 @@ class Player {
 
   // What a look at a queue has found.
   struct Look {
-    bool busy = false;           // something is due, and can be delivered now
+    std::uint64_t due = 0;       // messages that can be delivered now
+    bool busy = false;           // there are some, or one is in flight
     std::optional<Time> next{};  // when something is due, as far as is known
 
     void add(const std::optional<Time>& time) {
