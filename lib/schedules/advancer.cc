@@ -38,6 +38,7 @@ void fill(PlannedAdvance& planned, std::optional<std::int64_t> slot, std::int64_
   bool any_missed = false;
   if (slot) call.occurrences.slots_ms = made_up(planned.definition, *slot, now, any_missed);
   call.takes_back = any_missed && planned.definition.schedule.missed != Missed::all;
+  call.stays = any_missed && !call.takes_back;
   std::vector<std::int64_t>& slots = call.occurrences.slots_ms;
   const std::size_t size = std::max<std::size_t>(planned.definition.schedule.payload.size(), 1);
   const std::size_t most = std::clamp<std::size_t>(kMostBytes / size, 1, store::kMostOccurrences - 1);

@@ -528,14 +528,20 @@ Answer<ReadSchedules> Moves::read_schedules(Pipeline& pipeline, const std::vecto
   return {pipeline, as_read_schedules};
 }
 
+Answer<std::vector<std::string>> Moves::sample_schedules(Pipeline& pipeline) const {
+  constexpr int kSampled = 10;
+  pipeline.command("HRANDFIELD").key(keys_.schedules).arg(kSampled).repeatable();
+  return {pipeline, as_texts};
+}
+
 Answer<Advanced> Moves::advance(Pipeline& pipeline, const Advance& advance) const {
   const Occurrences& occurrences = advance.occurrences;
   calls::advance call(pipeline, keys_, {keys_.bodies, waiting_id(keys_, advance.name, advance.slot_ms)});
   add_bodies(call, keys_, advance.name, occurrences);
   call.args(arg::name(advance.name), arg::generation(advance.generation), slot_arg(advance.slot_ms),
             advance.last_ms ? arg::last(*advance.last_ms) : arg::last(""), arg::takes_back(advance.takes_back),
-            arg::skips(occurrences.skips), arg::is_ahead(advance.is_ahead), arg::retries(occurrences.retries),
-            arg::ttl(occurrences.ttl.count()), arg::payload(occurrences.payload));
+            arg::stays(advance.stays), arg::skips(occurrences.skips), arg::is_ahead(advance.is_ahead),
+            arg::retries(occurrences.retries), arg::ttl(occurrences.ttl.count()), arg::payload(occurrences.payload));
   add_occurrences(call, advance.name, occurrences);
   return {pipeline, as_advanced};
 }

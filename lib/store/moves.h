@@ -281,6 +281,8 @@ class Moves {
   Answer<ReadSchedules> due_schedules(Pipeline& pipeline, std::size_t limit, std::size_t offset) const;
   // Those with these names, due or not.
   Answer<ReadSchedules> read_schedules(Pipeline& pipeline, const std::vector<std::string>& names) const;
+  // Names of schedules, at random.
+  Answer<std::vector<std::string>> sample_schedules(Pipeline& pipeline) const;
   Answer<Advanced> advance(Pipeline& pipeline, const Advance& advance) const;
   // Whether this occurrence, of those that do not overlap, may be handled now.
   Answer<Begun> begin(Pipeline& pipeline, std::string_view name, std::int64_t slot_ms, std::string_view id) const;

@@ -232,7 +232,12 @@ char as_letter(Reply reply) {
 ScheduleChanged as_schedule_changed(Reply reply) { return {as_letter(reply[0]), as_text(reply[1]), as_slot(reply[2])}; }
 
 ReadSchedules as_read_schedules(Reply reply) {
-  ReadSchedules read{as_now(reply[0]), as_wait(reply[1]), reply[2].integer() == 1, {}};
+  const bool knows_next = !reply[1].is_text() || !reply[1].text().empty();
+  ReadSchedules read{as_now(reply[0]),
+                     knows_next ? as_wait(reply[1]) : std::nullopt,
+                     reply[2].integer() == 1,
+                     reply[2].integer() == 2,
+                     {}};
   for (std::size_t i = 3; i + 2 < reply.size(); i += 3) {
     read.schedules.push_back({as_text(reply[i]), as_slot(reply[i + 1]), as_text(reply[i + 2])});
   }

@@ -29,6 +29,19 @@ std::string occurrence_headers(const Occurrences& occurrences, std::string_view 
   return (occurrences.headers != nullptr ? packed(*occurrences.headers) : std::string()) + packed_own(own);
 }
 
+std::optional<OccurrenceNames> occurrence_of(const Headers& headers) {
+  const std::string* const name = headers.find(kScheduleHeader);
+  const std::string* const slot = headers.find(kSlotHeader);
+  if (name == nullptr || slot == nullptr || name->empty() || name->size() > kLongestScheduleName) return std::nullopt;
+  OccurrenceNames names{*name, -1, false};
+  const auto [end, error] = std::from_chars(slot->data(), slot->data() + slot->size(), names.slot_ms);
+  const bool is_slot = error == std::errc() && end == slot->data() + slot->size();
+  if (!is_slot || names.slot_ms < 0 || names.slot_ms > kLatestUs / 1000) return std::nullopt;
+  const std::string* const overlap = headers.find(kOverlapHeader);
+  names.skips = overlap != nullptr && *overlap == "skip";
+  return names;
+}
+
 // As read_schedule of scripts/lua/include/schedules.lua.
 ScheduleText parsed_schedule(std::string_view text) {
   constexpr std::size_t kMostDigits = 16, kLongestHead = 40;

@@ -45,6 +45,7 @@ struct Advance {
   std::optional<std::int64_t> slot_ms{};
   std::optional<std::int64_t> last_ms{};  // the slot of the newest new occurrence; unset: the schedule ends
   bool takes_back = false;                // the occurrence of slot_ms, if it waits
+  bool stays = false;                     // that one, since all that were missed are made up for
   bool is_ahead = false;                  // slot_ms is too far in the future, since the clock was set back
   Occurrences occurrences{};
 };
@@ -95,8 +96,10 @@ ScheduleText parsed_schedule(std::string_view text);
 
 struct ReadSchedules {
   std::int64_t now_us = 0;
-  std::optional<std::chrono::microseconds> next{};  // until the next one is due; unset: none is known
-  bool more = false;                                // there may be more of those that are due
+  // Until the next one is due or, if it is paused, until the pause ends; unset: not known.
+  std::optional<std::chrono::microseconds> next{};
+  bool more = false;    // there may be more of those that are due
+  bool paused = false;  // the queue has active schedules, and is paused
   std::vector<StoredSchedule> schedules{};
 };
 
@@ -108,6 +111,15 @@ std::string occurrence_id(const Keys& keys, std::string_view name, std::int64_t 
 
 // The packed headers of an occurrence.
 std::string occurrence_headers(const Occurrences& occurrences, std::string_view name, std::int64_t slot_ms);
+
+// The schedule and the slot in ms that the headers of a message name; unset: it is no occurrence. Another program may
+// have written any headers.
+struct OccurrenceNames {
+  std::string schedule;
+  std::int64_t slot_ms = 0;
+  bool skips = false;
+};
+std::optional<OccurrenceNames> occurrence_of(const Headers& headers);
 
 // Whether a text is an id of version 5: a hint that it is an occurrence.
 bool may_be_occurrence(std::string_view id);

@@ -1,7 +1,7 @@
 -- advance: store the next occurrence of a schedule whose newest one is due.
 --! keys schedules slots open paused pending count unack dead garbage attempts reason headers stats wake retry keys
 --!   waiting | body
---! args name generation slot last takes_back skips is_ahead retries ttl payload | occurrence header
+--! args name generation slot last takes_back stays skips is_ahead retries ttl payload | occurrence header
 --! use clock schedules existing metadata drop_probe earlier marker occurrences
 --
 -- schedules: name -> '<generation> <state>\n<definition>'; state: active, paused or ended
@@ -12,6 +12,7 @@
 -- generation, slot: as the caller has read them; slot in ms, '': there is none
 -- last: the slot of the newest occurrence to store; '': there is none, and the schedule ends
 -- takes_back: '1': the occurrence of `slot` is removed if it waits, since later slots have passed
+-- stays: '1': it stays, since all missed ones are made up for
 -- skips: '1': occurrences do not overlap
 -- is_ahead: '1': the clock was set back, so `slot` is too far in the future: that occurrence is removed
 -- retries, ttl: see send
@@ -47,7 +48,8 @@ if ARGV.skips == '1' and slot and not is_ahead then
   local entry = redis.call('HSTRLEN', open, ARGV.name) <= 100 and redis.call('HGET', open, ARGV.name) or ''
   local first, id = string.match(entry, '^(%d+) (%S+) %d+$')
   local is_alive = id and id ~= waiting_id and redis.call('HGET', count, id)
-  if is_alive and waits and tonumber(first) < slot then back = waits end  --! check nothing_piles_up
+  --! check nothing_piles_up
+  if is_alive and waits and tonumber(first) < slot and ARGV.stays ~= '1' then back = waits end
   local newest, made = ARGV.slot, nil  -- the newest slot that has passed; the first of those to store
   for i = 1, #ids do
     if ARGV.occurrence[i] * 1000 <= now then

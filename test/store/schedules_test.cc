@@ -29,6 +29,7 @@ struct OccurrencePlan {
   bool takes_back = false;
   bool skips = false;
   bool is_ahead = false;
+  bool stays = false;
   milliseconds ttl{0};
   int retries = 3;
   std::string payload = "p";
@@ -91,6 +92,7 @@ class ScheduledQueue {
     if (!minutes.empty()) advance.last_ms = slot(minutes.back());
     advance.takes_back = plan.takes_back;
     advance.is_ahead = plan.is_ahead;
+    advance.stays = plan.stays;
     advance.occurrences = occurrences(minutes, plan);
     return scene.run(&Moves::advance, advance);
   }
@@ -559,6 +561,18 @@ TEST_CASE("schedules R20: nothing piles up behind a slow one: a due occurrence t
   scene.run(&Moves::ack, {{queue.id(-9), taken.lease_us}});
   CHECK_FALSE(queue.advance({4}, skipping()).taken_back);  // -7
   CHECK(queue.open() == queue.open_text(-7, -7));
+}
+
+TEST_CASE("schedules R20: if all missed ones are made up for, the one that waits stays also behind an earlier one") {
+  ScheduledQueue queue;
+  queue.put(-9, skipping());
+  const Taken taken = queue.take();
+  CHECK(queue.begin(-9) == Begun::handle);
+  CHECK(queue.advance({-8}, skipping()).outcome == 'a');
+  OccurrencePlan plan = skipping();
+  plan.stays = true;
+  CHECK_FALSE(queue.advance({-7, -6, 4}, plan).taken_back);
+  CHECK(queue.is_stored(-8));
 }
 
 TEST_CASE("schedules R20: the open occurrence is the oldest that is alive, also if that was made up") {

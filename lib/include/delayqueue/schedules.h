@@ -1,6 +1,8 @@
-// Schedule: when a recurring message is due, and what it holds; and next_times().
+// Schedules: the recurring messages of a queue. Schedule: when one is due, and what it holds; next_times().
 #pragma once
 
+#include <delayqueue/client.h>
+#include <delayqueue/detail/owned.h>
 #include <delayqueue/message.h>
 #include <delayqueue/version.h>
 
@@ -57,6 +59,71 @@ struct Schedule {
 // data of a zone is read when a process first needs it: a process that runs does not notice newer data.
 DELAYQUEUE_EXPORT std::vector<std::chrono::system_clock::time_point> next_times(
     const Schedule& schedule, std::chrono::system_clock::time_point after, std::size_t count);
+
+enum class ScheduleState {
+  active,
+  paused,  // it has no message that is to come
+  ended,   // its last slot has passed; it is kept until it is removed
+};
+DELAYQUEUE_EXPORT const char* to_string(ScheduleState state);
+
+struct ScheduleInfo {
+  std::string name{};
+  Schedule schedule{};
+  ScheduleState state = ScheduleState::active;
+  // The slot of the newest message that was stored, and its id; unset: not active. If it is past, consumers have not
+  // stored the next one since: for `behind`, by Redis' clock, which is 0 otherwise.
+  std::optional<std::chrono::system_clock::time_point> next{};
+  std::string next_id{};
+  milliseconds behind{0};
+  // Why `schedule` is empty: what is stored cannot be read by this version, or on this machine. Consumers of this
+  // version leave it as it is.
+  std::string problem{};
+};
+
+enum class SetResult { created, changed, unchanged };
+DELAYQUEUE_EXPORT const char* to_string(SetResult result);
+
+// The schedules of a queue, which its consumers keep going: each stores the next message when one is due. Workers of
+// the Go library and earlier versions only handle the messages; then call advance() regularly, or run
+// `dqctl schedule run`.
+//
+// A queue has at most 10,000 schedules. A name has 1 to 128 bytes of valid UTF-8 without control characters, and does
+// not begin with "-". The messages are like others, in partition 0: each can be cancelled, for example, and the schedule
+// goes on. They count to QueueLimits, but a full queue keeps none of them out.
+//
+// Threads, errors and fork(): as for QueueAdmin. A call may be repeated. Changes are made by compare-and-set: of two
+// callers the later one counts. After 10 attempts a call throws ConnectionError.
+class DELAYQUEUE_EXPORT Schedules {
+ public:
+  Schedules(const Client& client, const QueueName& queue);
+  ~Schedules();
+  Schedules(Schedules&&) noexcept;
+  Schedules& operator=(Schedules&&) noexcept;
+
+  // Creates or changes a schedule: a service may call it at each start. An equal one that is there stays as it is, also
+  // if it is paused or has ended. Otherwise the first slot after now is next. The message that waits for a later time is
+  // taken back; one that is due, or was delivered, stays. A paused schedule stays paused. If `until` is past, it has
+  // ended. Throws std::invalid_argument and SetupError as next_times() does.
+  SetResult set(const std::string& name, const Schedule& schedule);
+
+  // False: there is no such schedule. The message that waits for a later time is taken back; one that is due stays.
+  [[nodiscard]] bool remove(const std::string& name);
+  [[nodiscard]] bool pause(const std::string& name);
+  // The first slot after now is next: nothing is made up for. Throws std::invalid_argument if what is stored cannot be
+  // read: see ScheduleInfo::problem.
+  [[nodiscard]] bool resume(const std::string& name);
+
+  [[nodiscard]] std::optional<ScheduleInfo> find(const std::string& name);
+  [[nodiscard]] std::vector<ScheduleInfo> list();  // sorted by name
+
+  // What consumers do: stores the next messages of the schedules that are due. Returns how many it has stored.
+  std::size_t advance();
+
+ private:
+  class DELAYQUEUE_HIDDEN Impl;
+  internal::Owned<Impl> impl_;
+};
 
 }  // namespace DELAYQUEUE_ABI
 }  // namespace delayqueue
