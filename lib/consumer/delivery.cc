@@ -2,16 +2,24 @@
 
 #include "queue/option_checks.h"
 #include "store/record.h"
+#include "store/schedules.h"
 
 #include <delayqueue/testing.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace delayqueue {
 
 // ---- Message and Verdict --------------------------------------------------------------------------------------------
 
 std::optional<std::chrono::system_clock::time_point> Message::sent_at() const { return store::time_of_id(id_); }
+
+std::optional<Occurrence> Message::occurrence() const {
+  auto names = store::occurrence_of(headers_);
+  if (!names) return std::nullopt;
+  return Occurrence{std::move(names->schedule), store::from_us(names->slot_ms * 1000)};
+}
 
 bool Message::lease_lost() const { return lease_->lost(); }
 

@@ -198,7 +198,8 @@ struct InFlightMessage {
   bool may_have_key = false;                             // others of its queue had some when it was taken, or it has
   bool may_have_headers = false;                         // others of its queue had some when it was taken, or it has
   // What the take or the fetch has found: only a message has a handler; the others are removed.
-  enum class Content : unsigned char { message, expired, foreign } content = Content::message;
+  // `skipped`: an occurrence of a schedule, of which an earlier one is alive.
+  enum class Content : unsigned char { message, expired, skipped, foreign } content = Content::message;
   Settling settling = Settling::held;
   // Which of the two things that end a delivery has arrived in the consumer's thread, before the other one.
   enum class Arrived : unsigned char { nothing, the_return, the_verdict } arrived = Arrived::nothing;

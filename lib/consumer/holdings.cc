@@ -171,7 +171,7 @@ std::vector<InFlightPtr> LeaseKeeper::lose_overrunning(milliseconds most) {
 // ---- Settler --------------------------------------------------------------------------------------------------------
 
 std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bool renews, bool paced) {
-  std::vector<InFlightPtr> acks, expired, foreign, nacks, snoozes, pauses;
+  std::vector<InFlightPtr> acks, expired, skipped, foreign, nacks, snoozes, pauses;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
   const auto end =
       !hold ? waiting_.end() : std::stable_partition(waiting_.begin(), waiting_.end(), std::not_fn(was_refused));
@@ -182,7 +182,10 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bo
     const InFlightPtr& delivery = waiting_[i];
     delivery->change(SettlingEvent::send);
     if (delivery->content != Content::message) {
-      (delivery->content == Content::foreign ? foreign : expired).push_back(delivery);
+      auto& group = delivery->content == Content::foreign   ? foreign
+                    : delivery->content == Content::skipped ? skipped
+                                                            : expired;
+      group.push_back(delivery);
       continue;
     }
     switch (delivery->verdict->kind()) {
@@ -202,11 +205,12 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Moves& moves, bo
     }
   }
   const std::size_t taken =
-      acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size() + pauses.size();
+      acks.size() + expired.size() + skipped.size() + foreign.size() + nacks.size() + snoozes.size() + pauses.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
   if (!pauses.empty()) add_pauses(round_trip, moves, std::move(pauses));  // first: nothing else may be taken
   if (!acks.empty()) add_removals(round_trip, moves, {"acked", paced}, acks);
   if (!expired.empty()) add_removals(round_trip, moves, {"expired", paced}, expired);
+  if (!skipped.empty()) add_removals(round_trip, moves, {"skipped", paced}, skipped);
   if (!foreign.empty()) add_removals(round_trip, moves, {"foreign", paced}, foreign);
   if (!nacks.empty()) add_nacks(round_trip, moves, std::move(nacks));
   if (!snoozes.empty()) add_snoozes(round_trip, moves, std::move(snoozes));
@@ -337,6 +341,8 @@ void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome&
       refused.push_back(delivery);
     } else if (delivery->content == Content::expired) {
       outcome.expired.push_back(delivery);
+    } else if (delivery->content == Content::skipped) {
+      outcome.skipped.push_back(delivery);
     } else if (delivery->content == Content::foreign) {
       outcome.foreign.push_back(delivery);
     } else if (settling_after(delivery->settling, event) == Settling::stale) {

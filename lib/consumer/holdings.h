@@ -97,7 +97,7 @@ class Settler {
  public:
   // The deliveries that one request settled.
   struct Outcome {
-    std::vector<InFlightPtr> acked, expired, foreign, nacked, snoozed, pauses, stale;
+    std::vector<InFlightPtr> acked, expired, skipped, foreign, nacked, snoozed, pauses, stale;
     InFlightPtr paused_queue{};                 // of the pauses, the one that has paused the queue; null: it was paused
     std::vector<InFlightPtr> dead_lettered;     // these are among the nacked, too
     milliseconds soonest{milliseconds::max()};  // shortest backoff among the nacked

@@ -42,6 +42,13 @@ std::vector<InFlightPtr>& group_of(const InFlightMessage& delivery, BodyFetcher:
   return delivery.message.attempt() > 1 ? fetched.redelivered : fetched.first;
 }
 
+// Whether it is an occurrence of a schedule, which must not be handled while an earlier one is alive.
+bool must_not_overlap(const InFlightMessage& delivery) {
+  if (!store::may_be_occurrence(delivery.message.id())) return false;
+  const auto names = store::occurrence_of(delivery.message.headers());
+  return names && names->skips;
+}
+
 using run::minus;
 
 constexpr std::size_t kGrowth = 4;  // after a take that returned all that it asked for, there may be so many times more
@@ -174,7 +181,7 @@ void BodyFetcher::add(const std::vector<InFlightPtr>& taken, bool late) {
 }
 
 void BodyFetcher::describe(planning::LaneView& view) {
-  view.fetching = waiting_.size() + maybe_large_.size();
+  view.fetching = waiting_.size() + maybe_large_.size() + beginning_.size();
   view.fetches_redelivered = may_have_redelivered_ && has_redelivered();
   may_have_redelivered_ = view.fetches_redelivered || (may_have_redelivered_ && !lone_.empty());  // these may come back
   view.has_to_fetch = has_to_fetch();
@@ -184,6 +191,7 @@ void BodyFetcher::describe(planning::LaneView& view) {
 bool BodyFetcher::has_redelivered() const {
   const auto is_redelivered = [](const InFlightPtr& delivery) { return delivery->message.attempt() > 1; };
   return std::any_of(waiting_.begin(), waiting_.end(), is_redelivered) ||
+         std::any_of(beginning_.begin(), beginning_.end(), is_redelivered) ||
          std::any_of(maybe_large_.begin(), maybe_large_.end(), is_redelivered);
 }
 
@@ -201,6 +209,7 @@ std::size_t BodyFetcher::unrequested_last() const {
 }
 
 void BodyFetcher::fetch(RoundTrip& round_trip) {
+  if (has_to_begin()) request_begins(round_trip);
   if (!maybe_large_.empty()) {
     request_sizes(round_trip);
     request_small(round_trip);
@@ -294,10 +303,68 @@ void BodyFetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t 
     body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(size, 64));
     set_contents(*delivery, std::move(*body), has_headers ? &headers[i] : nullptr, fetched);
   }
+  const auto waits_to_begin = std::count_if(begin, end, [](const InFlightPtr& one) { return must_not_overlap(*one); });
+  if (waits_to_begin > 0) beginning_.reserve(beginning_.size() + static_cast<std::size_t>(waits_to_begin));
   // Nothing throws from here on until the listener has them. If memory ran out above, they are fetched again.
   for (auto delivery = begin; delivery != end; ++delivery)
     group_of(**delivery, fetched).push_back(std::move(*delivery));
   waiting_.erase(begin, end);
+  pass_on(std::move(fetched));
+}
+
+// Keeps the occurrences that must not overlap.
+void BodyFetcher::pass_on(Fetched fetched) {
+  for (auto* group : {&fetched.first, &fetched.redelivered}) {
+    const auto begins = [](const InFlightPtr& delivery) { return !must_not_overlap(*delivery); };
+    if (std::all_of(group->begin(), group->end(), begins)) continue;
+    const auto kept = std::stable_partition(group->begin(), group->end(), begins);
+    for (auto delivery = kept; delivery != group->end(); ++delivery) {
+      (*delivery)->requested = false;
+      may_have_redelivered_ = may_have_redelivered_ || (*delivery)->message.attempt() > 1;
+      beginning_.push_back(*delivery);
+    }
+    group->erase(kept, group->end());
+  }
+  listener_.fetched(std::move(fetched));
+}
+
+bool BodyFetcher::has_to_begin() const {
+  return std::any_of(beginning_.begin(), beginning_.end(), [](const InFlightPtr& one) { return !one->requested; });
+}
+
+void BodyFetcher::request_begins(RoundTrip& round_trip) {
+  for (const InFlightPtr& delivery : beginning_) {
+    const auto names = store::occurrence_of(delivery->message.headers());
+    if (delivery->requested || !names) continue;
+    delivery->requested = true;
+    round_trip.expect(
+        moves_.begin(round_trip.pipeline(), names->schedule, names->slot_ms, delivery->message.id()),
+        [this, delivery](const auto& answer) { read_begun(delivery, answer); },
+        [delivery] { delivery->requested = false; });
+  }
+}
+
+void BodyFetcher::read_begun(const InFlightPtr& delivery, const store::Answer<store::Begun>& answer) {
+  const auto found = std::find(beginning_.begin(), beginning_.end(), delivery);
+  if (found == beginning_.end()) return;
+  store::Begun begun = store::Begun::handle;
+  try {
+    begun = answer.get();
+    begin_has_failed_ = false;
+  } catch (const ReplyError& e) {
+    if (!std::exchange(begin_has_failed_, true)) {
+      listener_.log(Severity::warning,
+                    "cannot find out whether an earlier message of the schedule is alive, so two may "
+                    "be handled at the same time: " +
+                        std::string(e.what()));
+    }
+  }
+  Fetched fetched;
+  if (begun == store::Begun::handle) group_of(*delivery, fetched).push_back(delivery);
+  if (begun == store::Begun::skip) fetched.skipped.push_back(delivery);
+  if (begun == store::Begun::wait) fetched.waits.push_back(delivery);
+  if (begun == store::Begun::skip) delivery->content = Content::skipped;
+  beginning_.erase(found);
   listener_.fetched(std::move(fetched));
 }
 
@@ -322,7 +389,9 @@ std::vector<InFlightPtr> BodyFetcher::dequeue_late(std::size_t most) {
 std::vector<InFlightPtr> BodyFetcher::dequeue_all() {
   std::vector<InFlightPtr> all = std::exchange(waiting_, {});
   all.insert(all.end(), maybe_large_.begin(), maybe_large_.end());
+  all.insert(all.end(), beginning_.begin(), beginning_.end());
   maybe_large_.clear();
+  beginning_.clear();
   for (LoneFetch& fetch : lone_) {
     fetch.cancel();
     all.push_back(fetch.delivery());
@@ -452,7 +521,7 @@ void BodyFetcher::read_lone(LoneFetch& fetch) {
     delivery->content = Content::message;
     set_contents(*delivery, std::move(*result.body), result.headers ? &result.headers : nullptr, fetched);
     group_of(*delivery, fetched).push_back(delivery);
-    return listener_.fetched(std::move(fetched));
+    return pass_on(std::move(fetched));
   }
   // The new connection may lead to another server. Only that of the message knows whether the body is gone.
   if (result.failure.empty() && !too_long) {

@@ -351,7 +351,8 @@ class LoneFetch {
 
 // ---- BodyFetcher ----------------------------------------------------------------------------------------------------
 
-// BodyFetcher: the deliveries of a lane that were taken and wait for their bodies.
+// BodyFetcher: the deliveries of a lane that were taken and wait for their bodies. An occurrence of a schedule that
+// must not overlap waits here, too, until Redis has answered that no earlier one is alive.
 //
 // Bodies are fetched together, on the connection of the server, as long as they arrive. When such a fetch fails, or is
 // slow, the size of a body is read before it: small ones are fetched together again, and each large one alone, on a
@@ -388,6 +389,7 @@ class BodyFetcher {
   // free worker and start at once, so that one that kills its process costs no other message a retry.
   struct Fetched {
     std::vector<InFlightPtr> first, redelivered, expired;
+    std::vector<InFlightPtr> skipped, waits{};  // occurrences that may not begin, since another one is alive
     std::string damaged_id{};  // of one of those whose headers cannot be read; they are delivered without
   };
 
@@ -417,7 +419,9 @@ class BodyFetcher {
 
   // Whether there are deliveries whose bodies, or sizes, nothing has requested. fetch() adds the requests for them, or
   // for as many as one round trip may fetch.
-  bool has_to_fetch() const { return first_to_fetch() != waiting_.size() || has_maybe_large_to_fetch(); }
+  bool has_to_fetch() const {
+    return first_to_fetch() != waiting_.size() || has_maybe_large_to_fetch() || has_to_begin();
+  }
   void fetch(RoundTrip& round_trip);
 
   // Passes on what lone fetches have fetched, and begins others if `works`: whether Redis answers.
@@ -452,6 +456,12 @@ class BodyFetcher {
   static void set_contents(InFlightMessage& delivery, std::string&& body, const std::optional<std::string>* headers,
                            Fetched& fetched);
 
+  // Occurrences of schedules that do not overlap.
+  void pass_on(Fetched fetched);
+  bool has_to_begin() const;
+  void request_begins(RoundTrip& round_trip);
+  void read_begun(const InFlightPtr& delivery, const store::Answer<store::Begun>& answer);
+
   // Those whose size is read first.
   bool is_small(const InFlightMessage& delivery) const;
   bool has_maybe_large_to_fetch() const;
@@ -469,6 +479,8 @@ class BodyFetcher {
   const Listener listener_;
   std::vector<InFlightPtr> waiting_;
   std::vector<InFlightPtr> maybe_large_;  // their sizes are read first
+  std::vector<InFlightPtr> beginning_;    // they have their bodies, and wait for the answer whether they may begin
+  bool begin_has_failed_ = false;         // the last time
   std::list<LoneFetch> lone_;
   std::list<LoneFetch> cancelled_;         // they end soon
   Clock::time_point lone_paused_until_{};  // after one failed without reading

@@ -15,6 +15,9 @@ namespace {
 // handlers of a Delivery only.
 constexpr std::size_t kMostRenewed = 20 * store::kBatch;
 
+// Until another delivery of an occurrence that has to wait for an earlier one.
+constexpr milliseconds kOverlapWait{1000};
+
 }  // namespace
 
 // ---- LaneHealth -----------------------------------------------------------------------------------------------------
@@ -75,7 +78,9 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
       maintenance_(upkeep, [this](std::size_t trimmed) { reporter().trimmed(trimmed); }),
       registry_entry_(partition_, entry_interval),
       copies_(partition_),
-      health_(partition_) {}
+      health_(partition_) {
+  if (partition == 0) recurring_.emplace(partition_);
+}
 
 // ---- The connection and its failures --------------------------------------------------------------------------------
 
@@ -98,6 +103,7 @@ void Lane::add_join(RoundTrip& round_trip, bool checks_types) {
     round_trip.expect(store::counts(pipeline, partition_.keys()), [](const auto& counts) { counts.get(); });
   }
   if (!lease_keeper_.empty()) lease_keeper_.renew(round_trip, partition_.moves);
+  if (recurring_) recurring_->add_first_look(round_trip, timers_.poll_interval());
   round_trip.then([this] {
     if (requests().refused) return;
     health_.join();
@@ -111,6 +117,7 @@ void Lane::leave() {
   copies_.leave();
   registry_entry_.leave();
   taker_.forget_watch();
+  if (recurring_) recurring_->leave();
   registers_ = false;
   timers_.all_due();
   wakeups_.leave();  // the next pending2ready decides again
@@ -157,6 +164,7 @@ std::size_t Lane::add_settling(RoundTrip& round_trip) {
   for (const std::string& line : settler_.warnings()) partition_.log(Severity::warning, line);
   // After a failure there is a pause between two round trips, so each renews all.
   if (renews) lease_keeper_.renew(round_trip, partition_.moves, works() ? kMostRenewed : lease_keeper_.size());
+  if (recurring_) recurring_->add_calls(round_trip);
   return settled_count;
 }
 
@@ -177,6 +185,7 @@ void Lane::add_upkeep(RoundTrip& round_trip, bool stopping) {
   if (leaves) taker_.leave_watch(round_trip, partition_.moves);
   const bool frees = maintenance_.add(round_trip, partition_.moves, stopping, taker_.is_paced());
   if (leaves || frees) wakeups_.forward_marker(round_trip);
+  if (recurring_ && !stopping) recurring_->add(round_trip, timers_.poll_interval());
   reporter().sink().publish(round_trip.pipeline(), partition_.keys().channel);
   if (!stopping && registry_entry_.is_due(round_trip)) registry_entry_.add(round_trip, activity());
 }
@@ -196,7 +205,8 @@ bool Lane::renewal_is_late() const {
 
 bool Lane::is_urgent(bool stopping) const {
   return copies_.is_urgent() || wakeups_.has_requests(stopping) || bodies_.has_to_fetch() || !settler_.empty() ||
-         maintenance_.has_to_persist() || reporter().sink().has_counts();
+         maintenance_.has_to_persist() || reporter().sink().has_counts() ||
+         (!stopping && recurring_ && recurring_->has_calls());
 }
 
 Lane::Clock::time_point Lane::next_due(bool stopping) const {
@@ -204,6 +214,8 @@ Lane::Clock::time_point Lane::next_due(bool stopping) const {
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
   if (!lease_keeper_.empty() || handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
   if (stopping || !copies_.may_take()) return next;
+  if (recurring_) next = std::min(next, recurring_->due());
+  if (holds_takes()) return std::min(next, maintenance_.due());
   return std::min({next, taker_.held_until(), timers_.next(), maintenance_.due(), taker_.rescan_due()});
 }
 
@@ -250,6 +262,7 @@ void Lane::use_turn(const planning::Take& take) {
 
 void Lane::add_take(RoundTrip& round_trip, const planning::Take& take) {
   use_turn(take);
+  if (recurring_) recurring_->add_calls(round_trip);
   if (take.reclaims) add_reclaim(round_trip);
   if (take.promotes > 0) add_promote(round_trip, take);
   if (take.due) {
@@ -321,6 +334,7 @@ void Lane::on_taken(const Taker::Taken& taken) {
   }
   reporter().taken(taken);
   if (taken.deliveries.empty()) return;
+  if (recurring_) recurring_->taken(taken.deliveries);
   if (taken.sent_at <= paused_at_) return release_paused();
   queue().taken += taken.deliveries.size();
   queue().taken_at = Clock::now();
@@ -330,6 +344,7 @@ void Lane::read_wakeups(bool full) {
   const auto marker = wakeups_.read(full, taker_.more_ready());
   if (marker) timers_.promote_now();
   if (marker) taker_.take_again();
+  if (marker && holds_takes()) recurring_->look_again();
   if (marker && marker->ready) taker_.ready_grew();
 }
 
@@ -339,15 +354,25 @@ void Lane::clock_jumped() {
   timers_.all_due();
   taker_.take_again();
   maintenance_.trim_is_due();
+  if (recurring_) recurring_->look_again();
 }
 
 // ---- Handlers -------------------------------------------------------------------------------------------------------
 
 void Lane::on_fetched(BodyFetcher::Fetched fetched) {
   taker_.remove(fetched.expired);
+  taker_.remove(fetched.skipped);
+  taker_.remove(fetched.waits);
   try {
     reporter().fetched(fetched);
-    for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
+    for (const auto* group : {&fetched.expired, &fetched.skipped}) {
+      for (const InFlightPtr& delivery : *group) settler_.add(delivery);  // the Settler removes it from unack
+    }
+    for (const InFlightPtr& delivery : fetched.waits) {
+      delivery->release(snooze(kOverlapWait));
+      settler_.add(delivery);
+    }
+    reporter().returned(fetched.waits.size());
     handlers_.run(fetched, queue().number);
   } catch (...) {
     stop_renewing(fetched);
@@ -368,7 +393,7 @@ void Lane::on_unfetched(const InFlightPtr& delivery, std::string reason) {
 // Memory has run out, so no worker got these messages, and there is none to release them. Their leases are no longer
 // renewed: when these end, the messages are delivered again.
 void Lane::stop_renewing(const BodyFetcher::Fetched& fetched) {
-  for (const auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) {
+  for (const auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired, &fetched.skipped, &fetched.waits}) {
     for (const InFlightPtr& delivery : *group) lease_keeper_.remove(delivery);
     taker_.remove(*group);
   }
@@ -417,8 +442,8 @@ void Lane::release_paused() {
 }
 
 void Lane::on_settled(const Settler::Outcome& outcome) {
-  for (const auto* group : {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed,
-                            &outcome.pauses, &outcome.stale}) {
+  for (const auto* group : {&outcome.acked, &outcome.expired, &outcome.skipped, &outcome.foreign, &outcome.nacked,
+                            &outcome.snoozed, &outcome.pauses, &outcome.stale}) {
     for (const InFlightPtr& delivery : *group) {
       const Settlement settlement = group == &outcome.stale                    ? Settlement::stale
                                     : delivery->settling == Settling::in_doubt ? Settlement::in_doubt

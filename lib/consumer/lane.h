@@ -8,6 +8,7 @@
 #include "consumer/intake.h"
 #include "consumer/link.h"
 #include "consumer/plan.h"
+#include "consumer/recurring.h"
 #include "consumer/report.h"
 #include "consumer/served_queue.h"
 #include "consumer/upkeep.h"
@@ -111,7 +112,7 @@ class Lane {
   // Whether its requests have succeeded since the last failure.
   bool works() const { return health_.works(); }
   // Whether it uses a connection, does not pause after a failure, and may take messages.
-  bool may_take() const { return has_joined() && pause().count() <= 0 && copies_.may_take(); }
+  bool may_take() const { return has_joined() && pause().count() <= 0 && copies_.may_take() && !holds_takes(); }
 
   // The connection was lost, or replaced.
   void leave();
@@ -197,6 +198,7 @@ class Lane {
   const ConsumerOptions& options() const { return queue().options; }
   Reporter& reporter() const { return queue().reporter; }
   bool has_too_many_verdicts() const;
+  bool holds_takes() const { return recurring_ && recurring_->holds_takes(); }
   ConsumerActivity activity() const;
   void release(std::vector<InFlightPtr> unstarted, bool wakes_another);
   void release_paused();
@@ -230,6 +232,7 @@ class Lane {
   Maintenance maintenance_;
   RegistryEntry registry_entry_;
   PartitionCopies copies_;
+  std::optional<Recurring> recurring_;  // in partition 0
   LaneHealth health_;
   bool registers_ = false;       // the queue has to be added to the set of known queues
   std::uint64_t turn_ = 0;       // of ServedQueue::turns

@@ -55,7 +55,7 @@ void Reporter::taken(const Taker::Taken& taken) {
 }
 
 void Reporter::fetched(const BodyFetcher::Fetched& fetched) {
-  counters_.prefetched -= fetched.expired.size();
+  counters_.prefetched -= fetched.expired.size() + fetched.skipped.size();
   counters_.delivered += fetched.first.size() + fetched.redelivered.size();
   if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id());
   if (!fetched.damaged_id.empty()) warn_damaged(fetched.damaged_id);
@@ -64,6 +64,7 @@ void Reporter::fetched(const BodyFetcher::Fetched& fetched) {
 void Reporter::settled(const Settler::Outcome& outcome) {
   counters_.acked += outcome.acked.size();
   counters_.expired += outcome.expired.size();
+  counters_.skipped += outcome.skipped.size();
   counters_.foreign += outcome.foreign.size();
   counters_.nacked += outcome.nacked.size();
   counters_.dead_lettered += outcome.dead_lettered.size();

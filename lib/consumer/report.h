@@ -30,7 +30,7 @@ namespace delayqueue {
 // workers write them; any thread may read them.
 struct Counters {
   std::atomic<std::uint64_t> delivered{0}, acked{0}, nacked{0}, dead_lettered{0}, snoozed{0}, queue_pauses{0}, stale{0},
-      expired{0}, foreign{0}, unconfirmed{0}, connects{0}, errors{0};
+      expired{0}, skipped{0}, foreign{0}, unconfirmed{0}, connects{0}, errors{0};
   std::atomic<std::uint64_t> running{0}, prefetched{0};  // current values; those above only grow
   std::atomic<bool> connected{false};
   std::atomic<std::uint64_t> leases_lost{0};
@@ -59,7 +59,7 @@ struct Counters {
     const std::lock_guard lock(mutex_);
     const std::string error = last_error_.empty() && !started_ ? "not started: call start() or run()" : last_error_;
     // In the order of ConsumerStats.
-    return {delivered, acked,       nacked,   dead_lettered, snoozed, queue_pauses, stale,     expired,
+    return {delivered, acked,       nacked,   dead_lettered, snoozed, queue_pauses, stale,     expired, skipped,
             foreign,   unconfirmed, connects, errors,        running, prefetched,   connected, error};
   }
 
@@ -106,6 +106,7 @@ inline ConsumerStats sum_of(const std::vector<const Counters*>& queues, const Co
     sum.queue_pauses += stats.queue_pauses;
     sum.stale += stats.stale;
     sum.expired += stats.expired;
+    sum.skipped += stats.skipped;
     sum.foreign += stats.foreign;
     sum.unconfirmed += stats.unconfirmed;
     sum.connects += stats.connects;

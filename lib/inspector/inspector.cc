@@ -39,7 +39,8 @@ Totals totals_of(const store::QueueCounts& counts) {
     return found == counts.stats.end() ? 0 : found->second;
   };
   return {total("sent"),    total("delivered"), total("acked"),    total("nacked"), total("retried"), total("dead"),
-          total("expired"), total("cancelled"), total("redriven"), total("purged"), total("foreign")};
+          total("expired"), total("cancelled"), total("redriven"), total("purged"), total("skipped"),
+          total("foreign")};
 }
 
 Counts counts_of(const store::QueueCounts& stored) {
@@ -78,7 +79,7 @@ void add(Counts& sum, const Counts& counts) {
   }
   for (const auto total :
        {&Totals::sent, &Totals::delivered, &Totals::acked, &Totals::nacked, &Totals::retried, &Totals::dead_lettered,
-        &Totals::expired, &Totals::cancelled, &Totals::redriven, &Totals::purged, &Totals::foreign}) {
+        &Totals::expired, &Totals::cancelled, &Totals::redriven, &Totals::purged, &Totals::skipped, &Totals::foreign}) {
     sum.totals.*total += counts.totals.*total;
   }
   keep_earlier(sum.oldest_due, counts.oldest_due);

@@ -125,6 +125,8 @@ constexpr TotalMetric kTotalMetrics[] = {
     {"delayqueue_cancelled_total", "Messages cancelled.", &Totals::cancelled},
     {"delayqueue_redriven_total", "Dead letters made ready again.", &Totals::redriven},
     {"delayqueue_purged_total", "Messages purged.", &Totals::purged},
+    {"delayqueue_skipped_total", "Occurrences of schedules that were left out, or replaced by later ones.",
+     &Totals::skipped},
     {"delayqueue_foreign_total", "Ids that are no UUIDs, removed.", &Totals::foreign}};
 
 struct StateMetric {

@@ -20,7 +20,7 @@ using redis::Pipeline;
 
 // The fields of stats that are read.
 inline constexpr const char* kTotals[] = {"sent",    "delivered", "acked",    "nacked", "retried", "dead",
-                                          "expired", "cancelled", "redriven", "purged", "foreign"};
+                                          "expired", "cancelled", "redriven", "purged", "skipped", "foreign"};
 
 // The other field of stats, which is no count: see docs/protocol.md.
 inline constexpr const char kProbe[] = "probe";

@@ -380,7 +380,7 @@ std::optional<Pace> pace_between(const Counts& before, const Counts& now) {
   const auto& then = before.totals;
   const auto& totals = now.totals;
   const auto handled_of = [](const delayqueue::Totals& all) {
-    return all.acked + all.dead_lettered + all.expired + all.cancelled + all.purged;
+    return all.acked + all.dead_lettered + all.expired + all.cancelled + all.purged + all.skipped;
   };
   Pace pace;
   pace.span = span_between(before.now, now.now);

@@ -17,7 +17,7 @@ struct Total {
   std::uint64_t delayqueue::Totals::*member;
 };
 
-inline constexpr std::array<Total, 11> kTotals = {{{"sent", &delayqueue::Totals::sent},
+inline constexpr std::array<Total, 12> kTotals = {{{"sent", &delayqueue::Totals::sent},
                                                    {"delivered", &delayqueue::Totals::delivered},
                                                    {"acked", &delayqueue::Totals::acked},
                                                    {"nacked", &delayqueue::Totals::nacked},
@@ -27,6 +27,7 @@ inline constexpr std::array<Total, 11> kTotals = {{{"sent", &delayqueue::Totals:
                                                    {"cancelled", &delayqueue::Totals::cancelled},
                                                    {"redriven", &delayqueue::Totals::redriven},
                                                    {"purged", &delayqueue::Totals::purged},
+                                                   {"skipped", &delayqueue::Totals::skipped},
                                                    {"foreign", &delayqueue::Totals::foreign}}};
 
 // Events per second between two readings; unset if Redis' clock or the statistics were set back in between.

@@ -30,6 +30,7 @@ struct Totals {
   std::uint64_t dead_lettered = 0;  // became dead letters
   std::uint64_t expired = 0;        // removed because the payload was missing
   std::uint64_t cancelled = 0, redriven = 0, purged = 0;
+  std::uint64_t skipped = 0;  // occurrences of schedules that were left out or replaced: see Overlap and Missed
   std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
 };
 

@@ -170,6 +170,12 @@ inline constexpr char kIdNamespace[] = "5d0c3c1b-4a8e-5f0f-9d3a-0f5b7f2f6c11";
 template <std::size_t kLength, class = internal::IfSeveral<kLength>>
 std::string id_from_name(const char* const (&names)[kLength], std::string_view = {}) = delete;
 
+// What a recurring message is for: see Schedule.
+struct Occurrence {
+  std::string schedule;                        // its name
+  std::chrono::system_clock::time_point slot;  // the time for which it was made; a late delivery does not change it
+};
+
 // One delivery of a message. A consumer creates it; for the test of a handler, make_message() in testing.h does. A copy
 // may outlive the handler, and is safe to read in any thread.
 class DELAYQUEUE_EXPORT Message {
@@ -186,6 +192,9 @@ class DELAYQUEUE_EXPORT Message {
   // When the message was sent, by the sender's clock, to the millisecond. It is in the id; unset if the id is not a
   // UUIDv7, such as that of a Go worker.
   std::optional<std::chrono::system_clock::time_point> sent_at() const;
+
+  // Set if a schedule has made the message.
+  std::optional<Occurrence> occurrence() const;
 
   // True after the consumer has lost the lease: the lease ended, processing_timeout passed, or Redis replied that
   // another consumer has the message or that it does not exist any more. Another consumer may be handling it now, so do

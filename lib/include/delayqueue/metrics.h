@@ -27,6 +27,7 @@ struct ConsumerStats {
   std::uint64_t queue_pauses = 0;   // settled by pause_queue(); some of them found the queue paused already
   std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
   std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
+  std::uint64_t skipped = 0;        // occurrences of schedules that were left out: an earlier one was not finished
   std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
   std::uint64_t unconfirmed = 0;  // settled, but not in time as durably as ConsumerOptions::durability requires
   std::uint64_t connects = 0;     // connections made

@@ -89,8 +89,8 @@ DELAYQUEUE_EXPORT const char* to_string(SetResult result);
 // `dqctl schedule run`.
 //
 // A queue has at most 10,000 schedules. A name has 1 to 128 bytes of valid UTF-8 without control characters, and does
-// not begin with "-". The messages are like others, in partition 0: each can be cancelled, for example, and the schedule
-// goes on. They count to QueueLimits, but a full queue keeps none of them out.
+// not begin with "-". The messages are like others, in partition 0: one can be cancelled, for example, and the
+// schedule goes on. They count to QueueLimits, but a full queue keeps none of them out.
 //
 // Threads, errors and fork(): as for QueueAdmin. A call may be repeated. Changes are made by compare-and-set: of two
 // callers the later one counts. After 10 attempts a call throws ConnectionError.
@@ -102,8 +102,8 @@ class DELAYQUEUE_EXPORT Schedules {
   Schedules& operator=(Schedules&&) noexcept;
 
   // Creates or changes a schedule: a service may call it at each start. An equal one that is there stays as it is, also
-  // if it is paused or has ended. Otherwise the first slot after now is next. The message that waits for a later time is
-  // taken back; one that is due, or was delivered, stays. A paused schedule stays paused. If `until` is past, it has
+  // if it is paused or has ended. Otherwise the first slot after now is next. The message that waits for a later time
+  // is taken back; one that is due, or was delivered, stays. A paused schedule stays paused. If `until` is past, it has
   // ended. Throws std::invalid_argument and SetupError as next_times() does.
   SetResult set(const std::string& name, const Schedule& schedule);
 
