@@ -1,6 +1,7 @@
 // Sandbox::advance(): for each kind of time, that it moves; also for a consumer that runs.
 #include "support/test.h"
 
+#include <delayqueue/schedules.h>
 #include <delayqueue/testing.h>
 
 namespace delayqueue {
@@ -17,6 +18,11 @@ struct Timed {
   Producer orders{box.url(), "orders"};
   Inspector inspector{box.url(), "orders"};
   QueueAdmin admin{box.url(), "orders"};
+
+  // So that the slots of schedules are not now: real time passes, too.
+  void leave_full_hour() {
+    box.advance(std::chrono::ceil<milliseconds>(1h + 1min - box.now().time_since_epoch() % 1h));
+  }
 
   std::size_t drains(const ConsumerOptions& options = {}) { return box.drain("orders", acknowledged, options).size(); }
 };
@@ -143,13 +149,22 @@ TEST_CASE("sandbox R37: advance() moves the window of a unique key") {
   CHECK(t.orders.send("3", options).created());
 }
 
-TEST_CASE("sandbox R37: advance() moves all that a schedule's index holds as the time of play(), too") {
+TEST_CASE("sandbox R37: advance() moves schedules, and what was missed is made up for as they say") {
   Timed t;
-  Redis client(t.box.server().socket());
-  const auto slot = std::chrono::duration_cast<std::chrono::seconds>(t.box.now().time_since_epoch()) + 30min;
-  client.cmd({"ZADD", "dp:orders:schedules:next", std::to_string(slot.count()), "nightly"});
-  CHECK(t.box.play(45min, {{"orders", acknowledged}})
-            .empty());  // its definition cannot be read: it delays nothing for long
+  t.leave_full_hour();
+  Schedules schedules(t.box.url(), "orders");
+  Schedule hourly;
+  hourly.every = 1h;
+  schedules.set("hourly", hourly);
+  CHECK(t.drains() == 0);
+  t.box.advance(1h);
+  CHECK(t.drains() == 1);
+  t.box.advance(5h);  // Missed::last
+  CHECK(t.drains() == 1);
+  hourly.missed = Missed::all;
+  schedules.set("hourly", hourly);
+  t.box.advance(5h);
+  CHECK(t.drains() == 5);
 }
 
 TEST_CASE("sandbox R41: a consumer that runs notices an advance at once: due times, backoffs, pauses, limits") {
@@ -184,6 +199,19 @@ TEST_CASE("sandbox R41: a consumer that runs notices an advance at once: due tim
   REQUIRE(eventually([&] { return t.inspector.counts().unack == 0; }, kPatience));
   t.box.advance(1h);
   CHECK(eventually([&] { return ledger.attempts("2").size() == 1; }, kPatience));
+  limits = t.inspector.limits();
+  limits.rate.reset();
+  REQUIRE(t.admin.set_limits(limits));
+
+  t.leave_full_hour();
+  Schedule daily;
+  daily.every = 24h;
+  daily.payload = "daily";
+  Schedules(t.box.url(), "orders").set("daily", daily);
+  for (std::size_t day = 1; day <= 3; ++day) {
+    t.box.advance(24h);
+    CHECK(eventually([&] { return ledger.attempts("daily").size() == day; }, kPatience));
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Sandbox::play(): time passes, and what is due in it is handled when it is due.
 #include "support/test.h"
 
+#include <delayqueue/schedules.h>
 #include <delayqueue/testing.h>
 
 namespace delayqueue {
@@ -96,6 +97,42 @@ TEST_CASE("sandbox R40: play() goes on at the end of a pause, a limit or a dead 
   const auto paused_at = box.now();
   CHECK(box.play(1h, {{"orders", acked}}).empty());  // until resume(): nothing happens
   CHECK(box.now() - paused_at >= 1h);
+}
+
+TEST_CASE("sandbox R40: play() delivers each occurrence of a schedule at its slot") {
+  Sandbox box;
+  box.advance(std::chrono::ceil<milliseconds>(
+      1h + 1min - box.now().time_since_epoch() % 1h));  // the slots are not now: real time passes, too
+  Schedules schedules(box.url(), "reports");
+  Schedule nightly;
+  nightly.cron = "30 3 * * *";
+  schedules.set("nightly", nightly);
+  Schedule hourly;
+  hourly.every = 1h;
+  hourly.payload = "hourly";
+  schedules.set("hourly", hourly);
+  const auto began = box.now();
+  const auto expected = next_times(hourly, began, 72);
+  std::vector<Handled> nights, hours;
+  for (Handled& one : box.play(72h, {{"reports", acked}})) {
+    (one.payload == "hourly" ? hours : nights).push_back(std::move(one));
+  }
+  CHECK(nights.size() == 3);
+  REQUIRE(hours.size() == expected.size());
+  for (std::size_t i = 0; i < hours.size(); ++i) {
+    CHECK(hours[i].at >= expected[i]);
+    CHECK(hours[i].at - expected[i] < kBusy);
+  }
+}
+
+TEST_CASE("sandbox R40: a schedule that cannot be read delays play() by a second at most") {
+  Sandbox box;
+  Redis client(box.server().socket());
+  const auto slot = std::chrono::duration_cast<std::chrono::seconds>(box.now().time_since_epoch()) + 30min;
+  client.cmd({"ZADD", "dp:orders:schedules:next", std::to_string(slot.count()), "from a later version"});
+  const auto began = box.now();
+  CHECK(box.play(45min, {{"orders", acked}}).empty());
+  CHECK(box.now() - began < 45min + kBusy);
 }
 
 TEST_CASE("sandbox R40: play() of no time is a drain, and of a queue without messages only lets time pass") {
