@@ -107,8 +107,9 @@ struct Waiting {
 using Handlers = std::map<std::string, Handler>;  // by the names of their queues
 
 // A private Redis whose clock the test moves. For the library Redis has the only clock, so all that has a time behaves
-// as if that time had passed: due times, backoffs, leases, TTLs, pauses, schedules, limits, unique windows, and how long
-// dead letters are kept. The clock of the process does not move: use SendOptions::delay, or now() for SendOptions::at.
+// as if that time had passed: due times, backoffs, leases, TTLs, pauses, schedules, limits, unique windows, and the
+// retention of dead letters. The clock of the process does not move: use SendOptions::delay, or now() for
+// SendOptions::at.
 //
 // Needs Linux, and a redis-server that is linked dynamically. It starts in some 20 ms; each test may have one, and
 // several may run at the same time. It ends with this object or with the process, and leaves no process and no file
