@@ -1,6 +1,7 @@
 #include "inspector/integrity_check.h"
 
 #include "redis/escaped.h"
+#include "schedules/advancer.h"
 #include "store/layout.h"
 #include "store/limits.h"
 #include "store/queries.h"
@@ -185,6 +186,12 @@ const char* DELAYQUEUE_ABI::to_string(Problem problem) {
       return "expired";
     case Problem::garbage:
       return "garbage";
+    case Problem::invalid_schedule:
+      return "invalid_schedule";
+    case Problem::schedule_without_slot:
+      return "schedule_without_slot";
+    case Problem::slot_without_schedule:
+      return "slot_without_schedule";
     case Problem::invalid_headers:
       return "invalid_headers";
     case Problem::orphaned_metadata:
@@ -313,6 +320,7 @@ CheckReport IntegrityCheck::run() {
   if (has_stats_) check_totals();
   check_settings();
   if (has_unique_) check_keys();
+  if (has_schedules_ && can_check_schedules_) check_schedules();
   plan();
   std::size_t refused = 0;
   for (const Collection collection : kScans) {
@@ -333,18 +341,21 @@ CheckReport IntegrityCheck::run() {
 // Reports keys of a wrong type. False if one of them makes the rest of the check impossible.
 bool IntegrityCheck::check_types() {
   const std::pair<const std::string*, const char*> expected[] = {
-      {&keys().pending, "zset"}, {&keys().unack, "zset"},  {&keys().dead, "zset"},     {&keys().ready, "list"},
-      {&keys().retry, "list"},   {&keys().count, "hash"},  {&keys().attempts, "hash"}, {&keys().reason, "hash"},
-      {&keys().garbage, "set"},  {&keys().stats, "hash"},  {&keys().wake, "zset"},     {&keys().paused, "string"},
-      {&keys().watch, "string"}, {&keys().wakes, "zset"},  {&keys().headers, "hash"},  {&keys().consumers, "hash"},
-      {&keys().actions, "list"}, {&keys().limits, "hash"}, {&keys().running, "zset"},  {&keys().unique, "hash"},
-      {&keys().keys, "hash"}};
+      {&keys().pending, "zset"}, {&keys().unack, "zset"},     {&keys().dead, "zset"},     {&keys().ready, "list"},
+      {&keys().retry, "list"},   {&keys().count, "hash"},     {&keys().attempts, "hash"}, {&keys().reason, "hash"},
+      {&keys().garbage, "set"},  {&keys().stats, "hash"},     {&keys().wake, "zset"},     {&keys().paused, "string"},
+      {&keys().watch, "string"}, {&keys().wakes, "zset"},     {&keys().headers, "hash"},  {&keys().consumers, "hash"},
+      {&keys().actions, "list"}, {&keys().limits, "hash"},    {&keys().running, "zset"},  {&keys().unique, "hash"},
+      {&keys().keys, "hash"},    {&keys().schedules, "hash"}, {&keys().slots, "zset"},    {&keys().open, "hash"}};
   bool can_continue = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
         shared_connection_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
     has_stats_ = has_stats_ || (key == &keys().stats && type == wanted);
     has_unique_ = has_unique_ || (key == &keys().unique && type == wanted);
+    has_schedules_ = has_schedules_ || ((key == &keys().schedules || key == &keys().slots) && type == wanted);
+    can_check_schedules_ = can_check_schedules_ &&
+                           ((key != &keys().schedules && key != &keys().slots) || type == "none" || type == wanted);
     has_keys_ = has_keys_ || (key == &keys().keys && type == wanted);
     has_limits_ = has_limits_ || (key == &keys().limits && type == wanted);
     if (type == "none" || type == wanted) continue;
@@ -354,7 +365,8 @@ bool IntegrityCheck::check_types() {
     can_continue = can_continue &&
                    (key == &keys().stats || key == &keys().wake || key == &keys().wakes || key == &keys().watch ||
                     key == &keys().paused || key == &keys().consumers || key == &keys().actions ||
-                    key == &keys().limits || key == &keys().running || key == &keys().unique || key == &keys().keys);
+                    key == &keys().limits || key == &keys().running || key == &keys().unique || key == &keys().keys ||
+                    key == &keys().schedules || key == &keys().slots || key == &keys().open);
   }
   return can_continue;
 }
@@ -408,6 +420,77 @@ void IntegrityCheck::check_settings() {
             options_.repair});
   }
   delete_invalid(keys().limits, limits);
+}
+
+// Reports schedules that consumers do not keep going.
+void IntegrityCheck::check_schedules() {
+  for (const std::string* key : {&keys().schedules, &keys().slots}) {
+    std::string cursor = "0";
+    do {
+      std::vector<std::string> names, long_names;
+      shared_connection_.with_connection([&](redis::Connection& connection) {
+        redis::Pipeline pipeline(connection);
+        pipeline.command(key == &keys().slots ? "ZSCAN" : "HSCAN").key(*key).arg(cursor);
+        pipeline.run();
+        cursor = pipeline.reply(0)[0].text();
+        const redis::Reply found = pipeline.reply(0)[1];
+        for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
+          const std::string_view name = found[i].text();
+          (name.size() <= store::kLongestScheduleName ? names : long_names).emplace_back(name);
+        }
+      });
+      for (const std::string& name : long_names) report_schedule(*key, name);
+      if (names.empty()) continue;
+      const store::ReadSchedules read = shared_connection_.ask(
+          [&](redis::Pipeline& pipeline) { return shared_connection_.moves().read_schedules(pipeline, names); });
+      for (std::size_t i = 0; i < read.schedules.size(); ++i) {
+        key == &keys().slots ? check_slot(read.schedules[i]) : check_schedule(read, read.schedules[i]);
+      }
+    } while (cursor != "0");
+  }
+}
+
+void IntegrityCheck::check_schedule(const store::ReadSchedules& read, const store::StoredSchedule& stored) {
+  std::string problem;
+  schedules::Advancer advancer([&](const std::string&, const std::string& why) { problem = why; });
+  const auto calls = advancer.repair({read.now_us, {}, false, false, {stored}});
+  const store::ScheduleText text = store::parsed_schedule(stored.text);
+  if (text.generation == 0) problem = "its stored text cannot be read";
+  if (!problem.empty()) return report_schedule(keys().schedules, stored.name, problem);
+  if (stored.slot_ms || calls.empty()) return;
+  bool repaired = false;
+  if (options_.repair) {
+    repaired = shared_connection_
+                   .ask([&](redis::Pipeline& pipeline) {
+                     return shared_connection_.moves().advance(pipeline, calls.front()->call);
+                   })
+                   .outcome == 'a';
+  }
+  report({Problem::schedule_without_slot, stored.name, "is active, and has lost when it is due", "its next slot is set",
+          repaired});
+}
+
+void IntegrityCheck::check_slot(const store::StoredSchedule& stored) {
+  const store::ScheduleText text = store::parsed_schedule(stored.text);
+  const bool is_gone = stored.text.empty() || (text.generation > 0 && text.state != "active");
+  if (is_gone) report_schedule(keys().slots, stored.name);
+}
+
+void IntegrityCheck::report_schedule(const std::string& key, const std::string& name, const std::string& problem) {
+  const std::string shown = name.substr(0, store::kLongestScheduleName);
+  if (key == keys().schedules) {
+    return report({Problem::invalid_schedule, shown, problem.empty() ? "its name is too long" : redis::escaped(problem),
+                   "none: set or remove it, with a program of its version", false});
+  }
+  report({Problem::slot_without_schedule, shown, "has a slot, but there is no active schedule of this name", "removed",
+          options_.repair});
+  if (!options_.repair) return;
+  shared_connection_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    pipeline.command("ZREM").key(keys().slots).arg(name);
+    pipeline.run();
+    pipeline.reply(0);
+  });
 }
 
 // Reports entries of unique keys that count as absent. They hold nothing, and the next send with the key replaces them.

@@ -13,6 +13,7 @@
 #include "inspector/partitions.h"
 #include "store/integrity.h"
 #include "store/record.h"
+#include "store/schedules.h"
 
 #include <delayqueue/queue_admin.h>
 
@@ -44,6 +45,10 @@ class IntegrityCheck {
   void check_totals();
   void check_settings();
   void check_keys();
+  void check_schedules();
+  void check_schedule(const store::ReadSchedules& read, const store::StoredSchedule& stored);
+  void check_slot(const store::StoredSchedule& stored);
+  void report_schedule(const std::string& key, const std::string& name, const std::string& problem = {});
   void delete_invalid(const std::string& hash, const std::vector<std::string>& fields);
   void plan();
   void scan(store::Collection collection);
@@ -70,7 +75,7 @@ class IntegrityCheck {
   std::vector<Listed> listed_;
   bool has_stats_ = false;
   bool has_limits_ = false;
-  bool has_unique_ = false, has_keys_ = false;
+  bool has_unique_ = false, has_keys_ = false, has_schedules_ = false, can_check_schedules_ = true;
   std::uint64_t done_ = 0, total_ = 0;
 };
 

@@ -79,25 +79,28 @@ struct Remains {
 // The kinds of problems. The last four (expired, garbage, orphaned_metadata, orphaned_headers) are no damage: consumers
 // remove them in time, and a repair removes them at once.
 enum class Problem {
-  stranded,           // has payload and retries, but is in no state: it would never be delivered
-  orphaned_body,      // a payload without state and retries (or one that TryIntercept of a Go worker left)
-  no_retries,         // pending, but no retries are recorded: it would be removed when it is due
-  no_body,            // pending, but its payload is missing before any TTL can have ended
-  two_states,         // in two of the states pending, unack and dead
-  no_holder,          // in unack with an end that no lease or backoff can have: no consumer holds it
-  orphaned_retries,   // retries are recorded for a message that does not exist, or for a dead letter
-  invalid_time,       // the due time, or the time it became a dead letter, is not from 1970 to 2199
-  foreign,            // an id that is not a UUID: another program wrote it
-  invalid_total,      // a statistic with an invalid value or an unknown name; no call fails because of it
-  invalid_setting,    // a layout, pause or limit with a value that no client writes: it counts as absent
-  lost_layout,        // partitions 0 and 1 have lost the layout: clients that start now leave out other partitions
-  lost_partition,     // messages in a partition that no copy of the layout names. No repair adds it
-  wrong_type,         // a key of the queue has another type: another program uses it
-  invalid_headers,    // headers that cannot be read: the message is delivered without. No repair removes them
-  expired,            // the payload is missing, as after the end of a TTL: the message cannot be delivered
-  garbage,            // a finished message that is not deleted yet
-  orphaned_metadata,  // a number of deliveries, or a reason, of a message that does not exist
-  orphaned_headers,   // headers or the unique key of a message that does not exist: a Go worker has acknowledged it
+  stranded,               // has payload and retries, but is in no state: it would never be delivered
+  orphaned_body,          // a payload without state and retries (or one that TryIntercept of a Go worker left)
+  no_retries,             // pending, but no retries are recorded: it would be removed when it is due
+  no_body,                // pending, but its payload is missing before any TTL can have ended
+  two_states,             // in two of the states pending, unack and dead
+  no_holder,              // in unack with an end that no lease or backoff can have: no consumer holds it
+  orphaned_retries,       // retries are recorded for a message that does not exist, or for a dead letter
+  invalid_time,           // the due time, or the time it became a dead letter, is not from 1970 to 2199
+  foreign,                // an id that is not a UUID: another program wrote it
+  invalid_total,          // a statistic with an invalid value or an unknown name; no call fails because of it
+  invalid_setting,        // a layout, pause or limit with a value that no client writes: it counts as absent
+  lost_layout,            // partitions 0 and 1 have lost the layout: clients that start now leave out other partitions
+  lost_partition,         // messages in a partition that no copy of the layout names. No repair adds it
+  wrong_type,             // a key of the queue has another type: another program uses it
+  invalid_schedule,       // a schedule that this version cannot read; consumers leave it as it is. No repair changes it
+  schedule_without_slot,  // an active schedule that has lost when it is due; consumers find it in time
+  slot_without_schedule,  // the time of a schedule that does not exist, or is not active
+  invalid_headers,        // headers that cannot be read: the message is delivered without. No repair removes them
+  expired,                // the payload is missing, as after the end of a TTL: the message cannot be delivered
+  garbage,                // a finished message that is not deleted yet
+  orphaned_metadata,      // a number of deliveries, or a reason, of a message that does not exist
+  orphaned_headers,       // headers or the unique key of a message that does not exist: a Go worker has acknowledged it
 };
 
 // The name of the problem: "stranded", "orphaned_body" ...
