@@ -42,6 +42,7 @@ void add_commands(Cli& cli, Context& context) {
   add_resume(cli, context);
   add_drain(cli, context);
   add_limit(cli, context);
+  add_schedule(cli, context);
   add_forget(cli, context);
   add_export(cli, context);
   add_import(cli, context);

@@ -48,6 +48,7 @@ void add_redrive(Cli& cli, Context& context);
 void add_release(Cli& cli, Context& context);
 void add_reschedule(Cli& cli, Context& context);
 void add_resume(Cli& cli, Context& context);
+void add_schedule(Cli& cli, Context& context);
 void add_scripts(Cli& cli, Context& context);
 void add_send(Cli& cli, Context& context);
 void add_serve(Cli& cli, Context& context);
