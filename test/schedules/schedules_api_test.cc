@@ -5,7 +5,7 @@
 namespace delayqueue {
 namespace {
 
-Schedule hourly(const std::string& payload = "p") {
+Schedule hourly_job(const std::string& payload = "p") {
   Schedule schedule;
   schedule.every = 1h;
   schedule.payload = payload;
@@ -17,13 +17,13 @@ TEST_CASE("schedules R1: names have 1 to 128 bytes of UTF-8, without control cha
   Schedules schedules(queue.client, queue.name);
   for (const std::string& name : {std::string(), std::string(129, 'x'), std::string("-x"), std::string("a\nb"),
                                   std::string("\xff"), std::string("\xc2\x80"), std::string("a\0b", 3)}) {
-    CHECK_THROWS_AS(schedules.set(name, hourly()), std::invalid_argument);
+    CHECK_THROWS_AS(schedules.set(name, hourly_job()), std::invalid_argument);
     CHECK_THROWS_AS(static_cast<void>(schedules.remove(name)), std::invalid_argument);
     CHECK_THROWS_AS(static_cast<void>(schedules.find(name)), std::invalid_argument);
   }
-  CHECK(thrown([&] { schedules.set("a\nb", hourly()); }).find("name \"a\\x0ab\"") != std::string::npos);
+  CHECK(thrown([&] { schedules.set("a\nb", hourly_job()); }).find("name \"a\\x0ab\"") != std::string::npos);
   for (const std::string& name : {std::string(128, 'x'), std::string("a b-\xc3\xa4")}) {
-    CHECK(schedules.set(name, hourly()) == SetResult::created);
+    CHECK(schedules.set(name, hourly_job()) == SetResult::created);
     CHECK(schedules.find(name)->name == name);
   }
   CHECK_THROWS_AS(schedules.set("x", Schedule()), std::invalid_argument);
@@ -38,10 +38,10 @@ TEST_CASE("schedules R23, R24, R26: set, pause, resume, remove, find and list") 
   CHECK_FALSE(schedules.pause("a"));
   CHECK_FALSE(schedules.resume("a"));
   CHECK_FALSE(schedules.remove("a"));
-  CHECK(schedules.set("b", hourly()) == SetResult::created);
-  CHECK(schedules.set("a", hourly("other")) == SetResult::created);
-  CHECK(schedules.set("a", hourly("other")) == SetResult::unchanged);
-  CHECK(schedules.set("a", hourly("third")) == SetResult::changed);
+  CHECK(schedules.set("b", hourly_job()) == SetResult::created);
+  CHECK(schedules.set("a", hourly_job("other")) == SetResult::created);
+  CHECK(schedules.set("a", hourly_job("other")) == SetResult::unchanged);
+  CHECK(schedules.set("a", hourly_job("third")) == SetResult::changed);
   CHECK(queue.inspector.counts().pending == 2);
   const std::vector<ScheduleInfo> list = schedules.list();
   REQUIRE(list.size() == 2);
@@ -59,13 +59,13 @@ TEST_CASE("schedules R23, R24, R26: set, pause, resume, remove, find and list") 
   CHECK(schedules.find("a")->state == ScheduleState::paused);
   CHECK_FALSE(schedules.find("a")->next);
   CHECK(queue.inspector.counts().pending == 1);
-  CHECK(schedules.set("a", hourly("third")) == SetResult::unchanged);
+  CHECK(schedules.set("a", hourly_job("third")) == SetResult::unchanged);
   CHECK(schedules.resume("a"));
   CHECK(schedules.find("a")->state == ScheduleState::active);
   CHECK(schedules.remove("a"));
   CHECK_FALSE(schedules.find("a"));
   CHECK(queue.inspector.counts().pending == 1);
-  Schedule past = hourly();
+  Schedule past = hourly_job();
   past.until = std::chrono::system_clock::now() - 1min;
   CHECK(schedules.set("past", past) == SetResult::created);
   CHECK(schedules.find("past")->state == ScheduleState::ended);
@@ -75,7 +75,7 @@ TEST_CASE("schedules R23, R24, R26: set, pause, resume, remove, find and list") 
 TEST_CASE("schedules R27: forget refuses a queue with schedules, and they can be removed") {
   Queue queue;
   Schedules schedules(queue.client, queue.name);
-  CHECK(schedules.set("a", hourly()) == SetResult::created);
+  CHECK(schedules.set("a", hourly_job()) == SetResult::created);
   CHECK(queue.inspector.counts().known);
   CHECK(schedules.pause("a"));
   const Remains remains = queue.admin.forget();
@@ -88,7 +88,7 @@ TEST_CASE("schedules R27: forget refuses a queue with schedules, and they can be
 TEST_CASE("schedules R13: advance() does what consumers do") {
   Queue queue;
   Schedules schedules(queue.client, queue.name);
-  Schedule schedule = hourly();
+  Schedule schedule = hourly_job();
   schedule.missed = Missed::all;
   CHECK(schedules.set("a", schedule) == SetResult::created);
   const auto next = *schedules.find("a")->next;
@@ -111,7 +111,7 @@ TEST_CASE("schedules: a definition that cannot be read is shown with its problem
     const std::vector<ScheduleInfo> list = schedules.list();
     REQUIRE(list.size() == 1);
     CHECK_FALSE(list[0].problem.empty());
-    CHECK(schedules.set("a", hourly()) != SetResult::unchanged);
+    CHECK(schedules.set("a", hourly_job()) != SetResult::unchanged);
     CHECK(schedules.find("a")->problem.empty());
     test::redis().cmd({"HSET", queue.base + ":schedules", "a", text});
     CHECK(schedules.remove("a"));
@@ -127,7 +127,7 @@ TEST_CASE("schedules R25: callers at the same time: one state remains, and one m
       Schedules schedules(queue.client, queue.name);
       for (int n = 0; n < 15; ++n) {
         try {
-          static_cast<void>(schedules.set("a", hourly(i % 2 == 0 ? "even" : "odd")));
+          static_cast<void>(schedules.set("a", hourly_job(i % 2 == 0 ? "even" : "odd")));
         } catch (const ConnectionError& e) {  // 10 attempts
           CHECK(std::string(e.what()).find("other callers have changed it") != std::string::npos);
         }
