@@ -1,7 +1,7 @@
 #!/bin/bash
 # Mutation test of the Lua scripts and of sends, of ids, of the layout of partitions, of the places and leases of
-# deliveries, of the takes of consumers, and of the batches, busy waits and partitions of producers: removes checks and
-# runs the tests, which must fail. Takes minutes.
+# deliveries, of the takes of consumers, of the times of schedules, and of the batches, busy waits and partitions of
+# producers: removes checks and runs the tests, which must fail. Takes minutes.
 #
 #   scripts/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
@@ -9,7 +9,8 @@
 # there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec,
 # those of the layout in test/queue, and those of places and leases in test/consumer. For a file of lib/producer, it runs
 # the tests of test/producer, and those of partitions in test/faults, instead; for one of those that decide what a consumer
-# takes, those of takes and wake-ups in test/consumer; for one of lib/redis, those of pipelines. Prints
+# takes, those of takes and wake-ups in test/consumer; for one of lib/redis, those of pipelines; for the times of
+# schedules, those in test/schedules. Prints
 #   KILLED    and the test that failed
 #   SURVIVED  no test failed: the check is unnecessary, or a test is missing
 #   ERROR     the mutation changes nothing, or its result is not valid Lua
@@ -47,7 +48,10 @@ producer() { run --source-file='*/test/producer/*,*/test/faults/partitions_*'; }
 takes() {
   run --source-file='*/test/consumer/plan_*,*/test/consumer/link_*,*/test/consumer/many_queues_*,*/test/consumer/wake_*'
 }
-model && others && pipelines && producer && takes || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
+slots() {
+  run --source-file='*/test/schedules/cron_*,*/test/schedules/slots_*,*/test/schedules/times_*,*/test/schedules/zone_*'
+}
+model && others && pipelines && producer && takes && slots || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
 # Prints the result for the changed file.
 verdict() {
@@ -59,6 +63,8 @@ verdict() {
     by=producer
   elif [[ $script =~ ^lib/consumer/(plan|intake|consumer_loop|link|lane)\. ]]; then
     by=takes
+  elif [[ $script =~ ^lib/schedules/(cron|slots|zone)\. ]]; then
+    by=slots
   elif model; then
     by=others
   fi
