@@ -39,6 +39,7 @@ void close_others() {
   ::dup2(null, STDOUT_FILENO);
   ::dup2(null, STDERR_FILENO);
   close_others();
+  if (::chdir("/") != 0) ::_exit(127);  // it must not keep the folder of the program in use
   ::execl("/bin/sh", "sh", "-c", kScript, "sh", folder, static_cast<char*>(nullptr));
   ::_exit(127);
 }
