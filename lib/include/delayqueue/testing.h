@@ -150,7 +150,7 @@ class Sandbox {
   std::vector<Handled> drain(const QueueName& queue, const Handler& handler, const ConsumerOptions& options = {});
 
   // Lets this time pass, besides that which the handlers take. Delivers all that is due in it, at its time, as drain()
-  // does: jumps from one due time, end of a backoff, lease or pause to the next.
+  // does: jumps from one due time, slot, or end of a backoff, lease or pause to the next.
   std::vector<Handled> play(milliseconds time, const Handlers& handlers, const ConsumerOptions& options = {});
 
   // What waits in the queue, the earliest first: neither messages in flight nor dead letters.
