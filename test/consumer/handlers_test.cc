@@ -53,7 +53,8 @@ TEST_CASE("handlers: the one that has been running the longest is found behind a
   REQUIRE(eventually([&] { return worker.counters.running == 1; }, kPatience));
   worker.run_first(1000);
   const InFlightPtr hangs = to_handle(2);
-  BodyFetcher::Fetched fetched{{}, {hangs}, {}};
+  BodyFetcher::Fetched fetched;
+  fetched.redelivered = {hangs};
   worker.handlers.run(fetched, 0);
   first.open();  // the worker goes on with the redelivered message
   const auto is_since_it_began = [&] {
@@ -79,7 +80,8 @@ TEST_CASE("handlers: after the one that has been running the longest comes the o
                      counters, {1, 2});
   handlers.start(2, 2);
   for (std::size_t i = 0; i < 2; ++i) {
-    BodyFetcher::Fetched fetched{{deliveries[i]}, {}, {}};
+    BodyFetcher::Fetched fetched;
+    fetched.first = {deliveries[i]};
     handlers.run(fetched, 0);
     CHECK(eventually([&] { return counters.running == i + 1; }, kPatience));
   }
