@@ -42,6 +42,8 @@ void Headers::set(internal::Name name, internal::Name value) {
   add(std::move(name), std::move(value));
 }
 
+void Headers::set_stored(internal::Name name, internal::Name value) { add(std::move(name), std::move(value)); }
+
 void Headers::add(std::string name, std::string value) {
   if (!is_name(name)) {
     refuse(name, "expected a name of 1 to " + std::to_string(kLongestName) +

@@ -62,6 +62,29 @@ TEST_CASE("schedule: wrong arguments end with exit code 2 and the place of the m
   expect(run({"schedule", "add", "q", "n", "--every", "1h", "--missed", "some"}), 2, {err_has("--missed")});
 }
 
+TEST_CASE("schedules R27: an exported occurrence is imported with its headers; one that is stored again exists") {
+  const std::string queue = fresh_queue(), other = fresh_queue();
+  REQUIRE(run({"schedule", "add", queue, "tick", "--every", "1h", "--payload", "x"}).code == 0);
+  const std::string id = parse_json(run({"schedule", "show", queue, "tick", "-o", "json"}).out).at("next_id");
+  const auto with_input = [](const std::string& input) {
+    DqctlOptions options;
+    options.input = input;
+    return options;
+  };
+  const std::string lines = run({"export", queue}).out;
+  CHECK(has(lines, id));
+  const DqctlOptions exported = with_input(lines);
+  expect(run({"import", other, "-"}, exported), 0, {});
+  CHECK(has(run({"show", other, id}).out, "dq-schedule"));
+  run({"import", queue, "-"}, exported);
+  CHECK(run({"cancel", queue, id}).code == 0);
+  expect(run({"import", queue, "-"}, exported), 0, {});
+  CHECK(has(run({"show", queue, id}).out, "tick"));
+  expect(
+      run({"send", queue, "--ndjson", "-"}, with_input(R"({"payload":"x","headers":[{"name":"dq-x","value":"1"}]})")),
+      1, {err_has("reserved")});
+}
+
 TEST_CASE("schedule: doctor finds schedules that consumers do not keep going, and repairs what it can") {
   const std::string queue = fresh_queue(), base = "dp:" + queue;
   REQUIRE(run({"schedule", "add", queue, "a", "--every", "1h"}).code == 0);

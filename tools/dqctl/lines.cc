@@ -114,7 +114,8 @@ std::string wanted_id(const JsonValue& object) {
 }
 
 // The field headers: a list of objects with name, and value or value_base64.
-std::optional<delayqueue::Headers> headers_in(const JsonValue& object) {
+// `stored`: of a message that was exported, which may have reserved names.
+std::optional<delayqueue::Headers> headers_in(const JsonValue& object, bool stored) {
   const JsonValue* const list = field(object, "headers");
   if (list == nullptr) return std::nullopt;
   constexpr const char* kExpected = "a list of objects, each with name, and value or value_base64";
@@ -127,7 +128,7 @@ std::optional<delayqueue::Headers> headers_in(const JsonValue& object) {
     if (!value) wrong("headers", one, kExpected);
     if (headers.find(*name) != nullptr) throw BadLine("headers: " + in_quotes(*name) + " is there twice");
     try {
-      headers.set(*name, std::move(*value));
+      stored ? headers.set_stored(*name, std::move(*value)) : headers.set(*name, std::move(*value));
     } catch (const std::invalid_argument& error) {
       throw BadLine(std::string("headers: ") + error.what());
     }
@@ -226,7 +227,7 @@ MessageInfo message_in(const std::string& line) {
                   "\"at\", or leave it out");
   }
   message.partition = static_cast<unsigned>(number(object, "partition", kMostPartition).value_or(0));
-  message.headers = headers_in(object).value_or(delayqueue::Headers());
+  message.headers = headers_in(object, true).value_or(delayqueue::Headers());
   message.key = bytes(object, "key").value_or("");
   const JsonValue* const null = object.find("payload");
   const bool is_null = null != nullptr && null->is(Kind::null) && field(object, "payload_base64") == nullptr;
@@ -271,7 +272,7 @@ delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::
   }
   if (const auto retries = number(object, "retries", kMostCount)) message.options.retries = static_cast<int>(*retries);
   if (const auto ttl = span(object, "ttl")) message.options.ttl = ttl;
-  if (auto headers = headers_in(object)) message.options.headers = std::move(*headers);
+  if (auto headers = headers_in(object, false)) message.options.headers = std::move(*headers);
   delayqueue::UniqueOptions& unique = message.options.unique;
   if (auto key = bytes(object, "key")) unique.key = std::move(*key);
   if (const auto name = text(object, "on_conflict")) {

@@ -78,6 +78,9 @@ class DELAYQUEUE_EXPORT Headers {
   // std::invalid_argument, which names the header, if the name is not valid or reserved, or if there would be too many
   // headers or bytes. Then nothing is changed.
   void set(internal::Name name, internal::Name value);
+  // The same for headers that a message had, and that were kept elsewhere, such as in a file: for
+  // QueueAdmin::restore(). The name may be a reserved one, which no send accepts.
+  void set_stored(internal::Name name, internal::Name value);
 
   // Returns false if there was none with this name.
   bool erase(std::string_view name);
