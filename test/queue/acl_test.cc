@@ -420,6 +420,31 @@ TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues
   CHECK_MESSAGE(lines.count() == 0, lines.find(""));
 }
 
+TEST_CASE("schedules R14: with the smallest rule a consumer keeps a schedule going; Schedules needs one more rule") {
+  Guarded guarded;
+  Schedule every_second;
+  every_second.every = std::chrono::seconds(1);
+  Schedules(guarded.server.url(), "orders").set("tick", every_second);
+  test::Ledger ledger;
+  Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), test::quick());
+  consumer.start();
+  CHECK(ledger.settles(3));
+  CHECK(consumer.stop());
+  CHECK(consumer.metrics().stats.errors == 0);
+  guarded.allow(documented_rules().optional);
+  Schedules schedules(guarded.url("inspector"), "orders");
+  CHECK(schedules.set("other", every_second) == SetResult::created);
+  CHECK(schedules.list().size() == 2);
+  CHECK(schedules.pause("other"));
+  CHECK(schedules.resume("other"));
+  CHECK(schedules.remove("other"));
+  schedules.advance();
+  // A consumer without the right to ZPOPMIN forwards no marker.
+  for (const std::string& object : guarded.refused()) {
+    CHECK_MESSAGE((object == "zpopmin" || is_optional(object)), object);
+  }
+}
+
 TEST_CASE("ACL: with the optional rules a producer uses all partitions of a queue, and wakes consumers for them") {
   Guarded guarded;
   guarded.allow(documented_rules().optional);
