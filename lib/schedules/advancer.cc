@@ -9,7 +9,7 @@ namespace delayqueue::schedules {
 namespace {
 
 constexpr std::int64_t kFarAheadMs = 25LL * 3'600'000;  // hosts with other zone data disagree by less
-constexpr std::size_t kMostBytes = 256 * 1024;          // of payloads in one call
+constexpr std::size_t kMostBytesInCall = 256 * 1024;    // of payloads in one call
 constexpr std::size_t kMostMadeUp = 100;                // of all missed ones
 
 std::int64_t until_of(const Schedule& schedule) {
@@ -41,7 +41,7 @@ void fill(PlannedAdvance& planned, std::optional<std::int64_t> slot, std::int64_
   call.stays = any_missed && !call.takes_back;
   std::vector<std::int64_t>& slots = call.occurrences.slots_ms;
   const std::size_t size = std::max<std::size_t>(planned.definition.schedule.payload.size(), 1);
-  const std::size_t most = std::clamp<std::size_t>(kMostBytes / size, 1, store::kMostOccurrences - 1);
+  const std::size_t most = std::clamp<std::size_t>(kMostBytesInCall / size, 1, store::kMostOccurrences - 1);
   planned.is_part = slots.size() > most;
   if (planned.is_part) {
     slots.resize(most);

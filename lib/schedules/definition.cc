@@ -42,7 +42,7 @@ std::string encoded(std::string_view value) {
   return text;
 }
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_definition(const std::string& what) {
   throw std::invalid_argument("the stored definition: " + what + "; it may be of a later version");
 }
 
@@ -50,13 +50,14 @@ std::string decoded(std::string_view value) {
   std::string text;
   for (std::size_t i = 0; i < value.size(); ++i) {
     if (value[i] != '%') {
-      if (!is_plain(value[i])) refuse("a control character");
+      if (!is_plain(value[i])) refuse_definition("a control character");
       text += value[i];
       continue;
     }
     unsigned byte = 0;
     const char* const begin = value.data() + i + 1;
-    if (i + 2 >= value.size() || std::from_chars(begin, begin + 2, byte, 16).ptr != begin + 2) refuse("a wrong %XX");
+    if (i + 2 >= value.size() || std::from_chars(begin, begin + 2, byte, 16).ptr != begin + 2)
+      refuse_definition("a wrong %XX");
     text += static_cast<char>(byte);
     i += 2;
   }
@@ -64,11 +65,11 @@ std::string decoded(std::string_view value) {
 }
 
 // A number as to_string() writes it.
-std::int64_t number(const std::string& key, std::string_view value) {
+std::int64_t stored_number(const std::string& key, std::string_view value) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size()) {
-    refuse(key + "=" + redis::escaped(value.substr(0, 40)) + " is no number");
+    refuse_definition(key + "=" + redis::escaped(value.substr(0, 40)) + " is no number");
   }
   return number;
 }
@@ -78,38 +79,39 @@ Enum choice(const std::string& key, std::string_view value, const std::array<Enu
   for (const Enum one : all) {
     if (value == to_string(one)) return one;
   }
-  refuse(key + "=" + redis::escaped(value.substr(0, 40)) + " is unknown");
+  refuse_definition(key + "=" + redis::escaped(value.substr(0, 40)) + " is unknown");
 }
 
-void set(Schedule& schedule, const std::string& key, std::string_view value) {
+void set_field(Schedule& schedule, const std::string& key, std::string_view value) {
   if (key == "cron") {
     schedule.cron = decoded(value);
   } else if (key == "zone") {
     schedule.zone = decoded(value);
   } else if (key == "every") {
-    schedule.every = milliseconds(number(key, value));
+    schedule.every = milliseconds(stored_number(key, value));
   } else if (key == "retries") {
-    const std::int64_t retries = number(key, value);
-    if (retries < 0 || retries > std::numeric_limits<int>::max()) refuse("retries=" + std::to_string(retries));
+    const std::int64_t retries = stored_number(key, value);
+    if (retries < 0 || retries > std::numeric_limits<int>::max())
+      refuse_definition("retries=" + std::to_string(retries));
     schedule.retries = static_cast<int>(retries);
   } else if (key == "ttl") {
-    schedule.ttl = milliseconds(number(key, value));
+    schedule.ttl = milliseconds(stored_number(key, value));
   } else if (key == "missed") {
     schedule.missed = choice(key, value, std::array{Missed::none, Missed::last, Missed::all});
   } else if (key == "overlap") {
     schedule.overlap = choice(key, value, std::array{Overlap::allow, Overlap::skip});
   } else if (key == "until") {
-    const std::int64_t until = number(key, value);
-    if (until < 0 || until > store::kLatestUs / 1000) refuse("until=" + std::to_string(until));
+    const std::int64_t until = stored_number(key, value);
+    if (until < 0 || until > store::kLatestUs / 1000) refuse_definition("until=" + std::to_string(until));
     schedule.until = system_clock::time_point(milliseconds(until));
   } else if (key == "header") {
     const std::size_t equals = value.find('=');
-    if (equals == std::string_view::npos) refuse("a header without a value");
+    if (equals == std::string_view::npos) refuse_definition("a header without a value");
     const std::string name(value.substr(0, equals));
-    if (schedule.headers.find(name) != nullptr) refuse("two headers " + redis::escaped(name));
+    if (schedule.headers.find(name) != nullptr) refuse_definition("two headers " + redis::escaped(name));
     schedule.headers.set(name, decoded(value.substr(equals + 1)));
   } else {
-    refuse("the key " + redis::escaped(key.substr(0, 40)) + " is unknown");
+    refuse_definition("the key " + redis::escaped(key.substr(0, 40)) + " is unknown");
   }
 }
 
@@ -139,7 +141,7 @@ std::string text_of(const Schedule& schedule) {
 }
 
 Definition definition_of(std::string_view text) {
-  if (text.size() > store::kLongestScheduleText) refuse(std::to_string(text.size()) + " bytes");
+  if (text.size() > store::kLongestScheduleText) refuse_definition(std::to_string(text.size()) + " bytes");
   Schedule schedule;
   std::set<std::string> seen;
   while (text.substr(0, kPayload.size()) != kPayload) {
@@ -147,10 +149,11 @@ Definition definition_of(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     const std::size_t equals = line.find('=');
     if (end == std::string_view::npos || equals == std::string_view::npos)
-      refuse("a line without \"=\", or no payload");
+      refuse_definition("a line without \"=\", or no payload");
     const std::string key(line.substr(0, equals));
-    if (key != "header" && !seen.insert(key).second) refuse("two lines " + redis::escaped(key.substr(0, 40)));
-    set(schedule, key, line.substr(equals + 1));
+    if (key != "header" && !seen.insert(key).second)
+      refuse_definition("two lines " + redis::escaped(key.substr(0, 40)));
+    set_field(schedule, key, line.substr(equals + 1));
     text.remove_prefix(end + 1);
   }
   schedule.payload = text.substr(kPayload.size());

@@ -23,7 +23,7 @@ using schedules::PlannedAdvancePtr;
 
 constexpr int kMostAttempts = 10;
 constexpr std::size_t kReadTogether = 10;  // definitions in one answer
-constexpr std::size_t kScanned = 100;
+constexpr std::size_t kNamesScanned = 100;
 
 void check_schedule_name(const std::string& name) {
   const auto refuse = [&](const std::string& why) {
@@ -41,18 +41,18 @@ void check_schedule_name(const std::string& name) {
   }
 }
 
-std::optional<ScheduleState> state_of(std::string_view text) {
+std::optional<ScheduleState> schedule_state_of(std::string_view text) {
   for (const ScheduleState state : {ScheduleState::active, ScheduleState::paused, ScheduleState::ended}) {
     if (text == to_string(state)) return state;
   }
   return std::nullopt;
 }
 
-ScheduleInfo info_of(const store::Keys& keys, const store::StoredSchedule& stored, std::int64_t now_us) {
+ScheduleInfo schedule_info_of(const store::Keys& keys, const store::StoredSchedule& stored, std::int64_t now_us) {
   ScheduleInfo info;
   info.name = stored.name;
   const store::ScheduleText text = store::parsed_schedule(stored.text);
-  const auto state = state_of(text.state);
+  const auto state = schedule_state_of(text.state);
   info.state = state.value_or(ScheduleState::active);
   if (text.generation == 0 || !state) {
     info.problem = "the stored text cannot be read; it may be of a later version, or of another program";
@@ -141,7 +141,7 @@ class Schedules::Impl {
     do {
       home_.with_connection([&](redis::Connection& connection) {
         redis::Pipeline pipeline(connection);
-        pipeline.command("HSCAN").key(moves().keys().schedules).arg(cursor).arg("COUNT").arg(kScanned);
+        pipeline.command("HSCAN").key(moves().keys().schedules).arg(cursor).arg("COUNT").arg(kNamesScanned);
         pipeline.run();
         const redis::Reply reply = pipeline.reply(0);
         cursor = reply[0].text();
@@ -203,7 +203,7 @@ std::optional<ScheduleInfo> Schedules::find(const std::string& name) {
   check_schedule_name(name);
   const store::ReadSchedules found = impl_->read({name});
   if (found.schedules.empty() || found.schedules.front().text.empty()) return std::nullopt;
-  return info_of(impl_->moves().keys(), found.schedules.front(), found.now_us);
+  return schedule_info_of(impl_->moves().keys(), found.schedules.front(), found.now_us);
 }
 
 std::vector<ScheduleInfo> Schedules::list() {
@@ -214,7 +214,7 @@ std::vector<ScheduleInfo> Schedules::list() {
     const auto begin = names.begin() + static_cast<std::ptrdiff_t>(first);
     const store::ReadSchedules found = impl_->read({begin, begin + static_cast<std::ptrdiff_t>(end - first)});
     for (const store::StoredSchedule& stored : found.schedules) {
-      all.push_back(info_of(impl_->moves().keys(), stored, found.now_us));
+      all.push_back(schedule_info_of(impl_->moves().keys(), stored, found.now_us));
     }
   }
   return all;

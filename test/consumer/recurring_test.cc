@@ -10,7 +10,7 @@
 namespace delayqueue {
 namespace {
 
-Schedule every(milliseconds period, Missed missed = Missed::last, Overlap overlap = Overlap::allow) {
+Schedule repeated_each(milliseconds period, Missed missed = Missed::last, Overlap overlap = Overlap::allow) {
   Schedule schedule;
   schedule.every = period;
   schedule.payload = "tick";
@@ -62,7 +62,7 @@ TEST_CASE("schedules R8: consumers keep a schedule going: each slot is delivered
   std::vector<test::ConsumerPtr> consumers;
   for (int i = 0; i < 3; ++i) consumers.push_back(queue.consumer(ledger.watch(handler), quick(2)));
   for (const auto& consumer : consumers) consumer->start();
-  CHECK(schedules.set("tick", every(1s, Missed::all)) == SetResult::created);  // they do not know of it
+  CHECK(schedules.set("tick", repeated_each(1s, Missed::all)) == SetResult::created);  // they do not know of it
   REQUIRE(ledger.settles(5));
   for (const auto& consumer : consumers) CHECK(consumer->stop());
   const std::vector<std::int64_t> slots = slots_of(ledger);
@@ -77,7 +77,7 @@ TEST_CASE("schedules R10: what was missed is decided before the first take after
     test::WrongClock clock;
     Queue queue(clock.server().url());
     Schedules schedules(queue.client, queue.name);
-    CHECK(schedules.set("tick", every(1h, missed)) == SetResult::created);
+    CHECK(schedules.set("tick", repeated_each(1h, missed)) == SetResult::created);
     const auto first = *schedules.find("tick")->next;
     const auto until_first = first - std::chrono::system_clock::now();
     clock.jump(std::chrono::duration_cast<milliseconds>(until_first) + 6h + 30min);
@@ -111,7 +111,7 @@ TEST_CASE("schedules R18: the time of a pause counts as missed, also for a consu
     Schedules schedules(queue.client, queue.name);
     Ledger ledger;
     const auto consumer = queue.consumer(ledger.watch());
-    CHECK(schedules.set("tick", every(1h, missed)) == SetResult::created);
+    CHECK(schedules.set("tick", repeated_each(1h, missed)) == SetResult::created);
     consumer->start();
     queue.admin.pause();
     const auto first = *schedules.find("tick")->next;
@@ -139,7 +139,7 @@ TEST_CASE("schedules R19: with skip one runs at a time, the others are left out,
   };
   const auto one = queue.consumer(ledger.watch(handler), quick(4));
   const auto other = queue.consumer(ledger.watch(handler), quick(4));
-  CHECK(schedules.set("tick", every(1s, Missed::last, Overlap::skip)) == SetResult::created);
+  CHECK(schedules.set("tick", repeated_each(1s, Missed::last, Overlap::skip)) == SetResult::created);
   one->start();
   other->start();
   REQUIRE(ledger.settles(3));
@@ -173,7 +173,7 @@ TEST_CASE("schedules R19: a redriven occurrence waits while another one runs, an
     return ack();
   }),
                                        quick(4));
-  CHECK(schedules.set("tick", every(1s, Missed::last, Overlap::skip)) == SetResult::created);
+  CHECK(schedules.set("tick", repeated_each(1s, Missed::last, Overlap::skip)) == SetResult::created);
   consumer->start();
   REQUIRE(ledger.reaches(2));
   CHECK(queue.admin.redrive(first) == std::vector<Outcome>{Outcome::done});
@@ -205,7 +205,7 @@ TEST_CASE("schedules R11: schedules that cannot be read are named once, and do n
   options.logger = warnings.logger();
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), options);
-  CHECK(schedules.set("tick", every(1s)) == SetResult::created);
+  CHECK(schedules.set("tick", repeated_each(1s)) == SetResult::created);
   consumer->start();
   REQUIRE(ledger.settles(3));
   CHECK(consumer->stop());
@@ -219,7 +219,7 @@ TEST_CASE("schedules R11: schedules that cannot be read are named once, and do n
 TEST_CASE("schedules R12: consumers find a schedule whose slot was lost") {
   Queue queue;
   Schedules schedules(queue.client, queue.name);
-  CHECK(schedules.set("tick", every(1h)) == SetResult::created);
+  CHECK(schedules.set("tick", repeated_each(1h)) == SetResult::created);
   test::redis().cmd({"DEL", queue.base + ":schedules:next"});
   CHECK_FALSE(schedules.find("tick")->next);
   const auto consumer = queue.consumer(test::ack_all);
