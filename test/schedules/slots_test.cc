@@ -168,6 +168,26 @@ TEST_CASE("cron R30: slots are from 1970 to the end of 2199 in UTC, in every zon
   CHECK(slots.last(-1, std::numeric_limits<std::int64_t>::max()) == kLast);
 }
 
+TEST_CASE("slots R33: hosts with different data go on from each other's slots; at worst a day has two") {
+  const Zone without_summer(kHour);  // data from before, or after, a country changed its mind
+  const Cron daily("0 10 * * *");
+  std::mt19937 random(33);
+  for (int round = 0; round < 50; ++round) {
+    std::map<std::int64_t, int> slots_of_day;
+    std::int64_t at = utc_of("2027-01-01 00:00:00");
+    const std::int64_t end = utc_of("2028-01-01 00:00:00");
+    while (true) {
+      const auto slot = first_slot(daily, random() % 2 == 0 ? kBerlin : without_summer, at);
+      REQUIRE(slot.has_value());
+      if (*slot >= end) break;
+      ++slots_of_day[*slot / 86'400];
+      at = *slot + 1;
+    }
+    CHECK(slots_of_day.size() == 365);  // no day without
+    for (const auto& [day, slots] : slots_of_day) CHECK(slots <= 2);
+  }
+}
+
 TEST_CASE("slots R29: the slots of `every` are the multiples since 1970") {
   const Slots slots("", 7s, "UTC");
   CHECK(slots.next(std::numeric_limits<std::int64_t>::min()) == 0);
