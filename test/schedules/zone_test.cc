@@ -217,7 +217,7 @@ std::string short_form(std::int64_t offset_1995, std::int64_t offset_1996, const
 
 TEST_CASE("zone R32: data in the short form of zic is right or refused, but never a wrong hour") {
   const Zones zones;
-  struct Row {
+  struct Form {
     std::string name;
     std::int64_t offset_1995;
     std::int64_t offset_1996;
@@ -226,10 +226,10 @@ TEST_CASE("zone R32: data in the short form of zic is right or refused, but neve
     std::int64_t july;
   };
   // Lisbon went from Central European Time to its summer time of an hour less. CCTZ 2.3 stays there for ever.
-  for (const Row& row : {Row{"Short/Same", 3600, 7200, "BBB-1CCC,M3.5.0,M10.5.0/3", 3600, 7200},
-                         Row{"Short/Lisbon", 3600, 3600, "WET0WEST,M3.5.0/1,M10.5.0", 0, 3600},
-                         Row{"Short/Other", -7200, 3600, "<-03>3<-02>,M3.5.0,M10.5.0", -10'800, -7200},
-                         Row{"Short/Half", 36'000, 39'600, "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0", 39'600, 37'800}}) {
+  for (const Form& row : {Form{"Short/Same", 3600, 7200, "BBB-1CCC,M3.5.0,M10.5.0/3", 3600, 7200},
+                          Form{"Short/Lisbon", 3600, 3600, "WET0WEST,M3.5.0/1,M10.5.0", 0, 3600},
+                          Form{"Short/Other", -7200, 3600, "<-03>3<-02>,M3.5.0,M10.5.0", -10'800, -7200},
+                          Form{"Short/Half", 36'000, 39'600, "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0", 39'600, 37'800}}) {
     zones.write(row.name, short_form(row.offset_1995, row.offset_1996, row.rule));
     CAPTURE(row.name);
     const std::string error = refusal(row.name);
