@@ -67,12 +67,10 @@ if wanted >= 2 ^ 53 then
 end
 text = string.format('%.0f %s\n', wanted, to) .. definition
 
--- Change nothing. When out of memory Redis refuses the first, and so the whole script, and accepts the second, and then
--- the rest.
+-- Changes nothing; out of memory Redis refuses it, and so the whole script. For a pause the first write below frees
+-- memory.
 if to ~= 'paused' then
   redis.call('ZADD', pending, 'XX', 'GT', '-inf', '')  --! check refused_whole_without_memory
-else
-  redis.call('HDEL', schedules, '')  --! check works_without_memory
 end
 
 local first = to == 'active' and ARGV.occurrence[1]

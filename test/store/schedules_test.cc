@@ -278,10 +278,12 @@ TEST_CASE("schedules R5: out of memory advance is refused whole, and the next ca
   ScheduledQueue queue(server.socket());
   Scene& scene = queue.scene;
   queue.put(-10);
+  queue.put(10, {}, "later");
   const auto before = scene.state();
   scene.cmd({"CONFIG", "SET", "maxmemory", "1"});
   CHECK(test::refusal([&] { queue.advance({-5, 4}, taking_back()); }).find("OOM") != std::string::npos);
   CHECK(test::refusal([&] { queue.change(Mode::set, "new", {4}); }).find("OOM") != std::string::npos);
+  CHECK(test::refusal([&] { queue.change(Mode::set, "new", {}, {}, "later"); }).find("OOM") != std::string::npos);
   CHECK(scene.state() == before);
   CHECK(queue.begin(-10) == Begun::handle);
   scene.cmd({"HDEL", scene.keys().open, "tick"});
@@ -537,8 +539,14 @@ TEST_CASE("schedules R19: begin needs no entry, and notes nothing for a schedule
     CHECK(queue.begin(-1) == Begun::handle);
     CHECK(queue.open().find(queue.id(-1)) != std::string::npos);
   }
-  scene.cmd({"HSET", scene.keys().open, "tick", std::string(100'000, '1')});
+  queue.put(-2, {}, "another");
+  const std::string alive = queue.id(-2, "another");
+  scene.cmd({"HSET", scene.keys().open, "tick", "1 " + alive + " " + std::string(200, '1')});
   CHECK(queue.begin(-1) == Begun::handle);
+  // An entry whose newest slot is before its own one: an earlier occurrence waits for it.
+  const std::string later = std::to_string(queue.slot(5));
+  scene.cmd({"HSET", scene.keys().open, "tick", later + " " + alive + " 1"});
+  CHECK(queue.begin(-1) == Begun::wait);
   CHECK(queue.change(Mode::remove, "", {}) == 'w');
   CHECK(scene.cmd({"EXISTS", scene.keys().open}) == 0);
   CHECK(queue.begin(-1) == Begun::handle);
@@ -589,6 +597,15 @@ TEST_CASE("schedules R20: the open occurrence is the oldest that is alive, also 
   CHECK(all.advance({-8, -7, 4}, skipping()).stored == 3);
   CHECK(all.open() == all.open_text(-8, -7));
   CHECK(queue.scene.cmd({"HEXISTS", scene.keys().open, "tick"}) == 1);
+
+  // Of one that was taken back after it had begun, and was released.
+  ScheduledQueue released;
+  released.put(-9, skipping());
+  const Taken taken = released.take();
+  CHECK(released.begin(-9) == Begun::handle);
+  CHECK(released.scene.run(&Moves::release, {{released.id(-9), taken.lease_us}}, 0ms) == "S");
+  CHECK(released.advance({-5, 4}, skipping(true)).taken_back);
+  CHECK(released.open() == released.open_text(-5, -5));
 
   ScheduledQueue allowed;  // without the option nothing is noted
   allowed.put(-9);
@@ -771,6 +788,7 @@ TEST_CASE("schedules R11: those that are due are found by offset, so broken ones
   for (int i = 0; i < 150; ++i)
     scene.cmd({"ZADD", scene.keys().slots, std::to_string(i), "broken" + std::to_string(i)});
   scene.cmd({"ZADD", scene.keys().slots, "-inf", std::string(5000, 'n')});
+  scene.cmd({"HSET", scene.keys().schedules, std::string(5000, 'n'), "1 active\nd"});
   queue.put(-1);
   queue.put(7, {}, "later");
   ReadSchedules read = scene.run(&Moves::due_schedules, 100, 0);
@@ -814,6 +832,9 @@ TEST_CASE("schedules: a look reads at most 256 KiB of definitions, and no text a
   CHECK(scene.state() == before);
   CHECK(queue.change(Mode::set, "d", {4}, {}, "s0") == 'w');
   CHECK(queue.next("s0") == 4);
+  scene.cmd({"ZREM", scene.keys().slots, "s0"});
+  scene.cmd({"HSET", scene.keys().schedules, "s0", std::string(140'000, 'x')});
+  CHECK(queue.change(Mode::remove, "", {}, {}, "s0") == 'w');
 }
 
 TEST_CASE("schedules: hostile contents of the three keys fail no call, and no other schedule stands still") {
