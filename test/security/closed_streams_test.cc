@@ -161,6 +161,7 @@ std::map<std::string, std::vector<std::string>> arguments_of_commands(const std:
           {"events", {"events", queue, "--for", "10ms"}},
           {"doctor", {"doctor", queue}},
           {"send", {"send", queue, kCommand}},
+          {"schedule", {"schedule", "add", queue, "hourly", "--every", "1h", "--payload", kCommand}},
           {"work", {"work", queue, "--exec", "cat", "--until-empty"}},
           {"cancel", {"cancel", queue, id}},
           {"reschedule", {"reschedule", queue, id, "--in", "2h"}},

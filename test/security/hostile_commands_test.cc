@@ -62,6 +62,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   all["forget"] = {{{"forget", q}}};
   all["drain"] = {{{"drain", q, "--timeout", "1ms"}}};
   all["limit"] = {{{"limit", q}}};
+  all["schedule"] = {{{"schedule", "ls", q}}, {{"schedule", "show", q, "hourly"}}};
   all["version"] = {{{"version"}}};
   all["scripts"] = {{{"scripts", "list"}}, {{"scripts", "load"}}};
   all["completion"] = {{{"completion", "bash"}}, {{"completion", "zsh"}}, {{"completion", "fish"}}};

@@ -247,9 +247,8 @@ void add_schedule(Cli& cli, Context& context) {
   cli.add("schedule",
           "Recurring messages: add, ls, show, rm, pause, resume, next (the next times), run (stores the messages where "
           "no consumer of this library does)",
-          {"schedule add orders nightly --cron '0 3 * * *' --zone Europe/Berlin --payload all",
-           "schedule add orders poll --every 5m", "schedule ls orders", "schedule pause orders nightly",
-           "schedule next --cron '*/15 9-17 * * MON-FRI'"})
+          {"schedule add orders nightly --cron '0 3 * * *' --zone Europe/Berlin", "schedule add orders poll --every 5m",
+           "schedule ls orders", "schedule pause orders nightly", "schedule next --cron '*/15 9-17 * * MON-FRI'"})
       .argument("ACTION", args->action, "add, ls, show, rm, pause, resume, next or run")
       .argument("QUEUE", args->queue, "The queue", false)
       .argument("NAME", args->name, "The schedule", false)
