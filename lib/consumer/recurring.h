@@ -27,8 +27,8 @@ class Recurring {
 
   explicit Recurring(const ServedPartition& partition);
 
-  // A connection was made: its first look, whose calls are answered before the first take. So late occurrences are taken back, or
-  // made up for, before they are delivered.
+  // A connection was made: its first look, whose calls are answered before the first take. So late occurrences are
+  // taken back, or made up for, before they are delivered.
   void add_first_look(RoundTrip& round_trip, milliseconds poll_interval);
   // The connection was lost, or replaced.
   void leave();

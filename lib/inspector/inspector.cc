@@ -39,8 +39,7 @@ Totals totals_of(const store::QueueCounts& counts) {
     return found == counts.stats.end() ? 0 : found->second;
   };
   return {total("sent"),    total("delivered"), total("acked"),    total("nacked"), total("retried"), total("dead"),
-          total("expired"), total("cancelled"), total("redriven"), total("purged"), total("skipped"),
-          total("foreign")};
+          total("expired"), total("cancelled"), total("redriven"), total("purged"), total("skipped"), total("foreign")};
 }
 
 Counts counts_of(const store::QueueCounts& stored) {

@@ -9,8 +9,8 @@
 --
 -- A schedule is due when its slot has passed: then the next occurrence is to be stored. While the queue is paused none
 -- is. Reads no more once the texts have 256 KiB.
--- Returns {time of Redis in us, us until the next one is due, or until the pause ends (-1: not known), 1 if there may be
--- more, 2 if there are active schedules and the queue is paused, for each schedule its name, slot in ms ('': it has
+-- Returns {time of Redis in us, us until the next one is due, or until the pause ends (-1: not known), 1 if there may
+-- be more, 2 if there are active schedules and the queue is paused, for each schedule its name, slot in ms ('': it has
 -- none) and text ('': none, or too long)}. A name that is too long for a schedule is cut, and has no text.
 
 local answer = {string.format('%.0f', now), -1, 0}
