@@ -15,10 +15,10 @@
 
 using test::kAction;
 using test::Served;
-using Strings = std::vector<std::string>;
 
 namespace {
 
+using Strings = std::vector<std::string>;
 using Steady = std::chrono::steady_clock;
 
 // A connection that sends these bytes, and no more unless it is told to.

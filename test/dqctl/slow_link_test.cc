@@ -5,9 +5,9 @@
 #include "support/proxy.h"
 #include "work_support.h"
 
-using Strings = std::vector<std::string>;
-
 namespace {
+
+using Strings = std::vector<std::string>;
 
 constexpr std::size_t kRate = 250'000;   // bytes a second
 const std::string kLarge(500'000, 'x');  // takes 2 s
